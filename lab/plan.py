@@ -1,0 +1,236 @@
+"""Every name, address and path of a lab, before any of it exists.
+
+Pure: a plan follows from the topology and the lab's identity alone, so that teardown knows what
+bring-up may have made, however far it came. A slot is what keeps labs apart on one host: labs of
+one state directory never share one, and ports, MACs and subnets are functions of it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.fabric.plan import FabricPlan, SegmentPlan, TapPlan
+from lab.topology.model import Disk, Guest, RootDisk, Rdma, ScsiHardware, Topology
+
+MAX_SLOTS = 256
+MAX_GUESTS = 32
+# 256 slots of 32 ports end below Linux's ephemeral range (32768).
+FIRST_SSH_PORT = 22000
+# Data networks: /24s of 10.64.0.0/10, away from QEMU's own 10.0.2.0/24.
+SUBNETS = ipaddress.ip_network("10.64.0.0/10")
+MAX_SEGMENTS = 64
+MANAGEMENT_NIC = 0xFF
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What tells one lab from all others: its name, a random id (6 hex digits), its slot."""
+
+    name: str
+    id: str
+    slot: int
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all its domains and its namespace begin with."""
+        return f"lab-{self.name}-{self.id}"
+
+    def ssh_ports(self) -> range:
+        start = FIRST_SSH_PORT + self.slot * MAX_GUESTS
+        return range(start, start + MAX_GUESTS)
+
+
+@dataclass(frozen=True)
+class HbaPlan:
+    """A virtio-scsi controller; `iothread` is the 1-based id libvirt numbers iothreads by."""
+
+    index: int
+    queues: int | None
+    iothread: int | None
+
+
+@dataclass(frozen=True)
+class DiskPlan:
+    """A disk behind HBA `hba` at LUN `lun`; `serial` is what the guest knows it by."""
+
+    serial: str
+    target: str
+    path: Path
+    spec: Disk | RootDisk
+    hba: int
+    lun: int
+
+
+@dataclass(frozen=True)
+class NicPlan:
+    name: str
+    mac: str
+    tap: str
+    address: ipaddress.IPv4Interface
+    mtu: int
+    segment: str
+
+
+@dataclass(frozen=True)
+class GuestPlan:
+    name: str
+    spec: Guest
+    domain: str
+    uuid: uuid.UUID
+    ssh_port: int
+    management_mac: str
+    directory: Path
+    hbas: tuple[HbaPlan, ...]
+    disks: tuple[DiskPlan, ...]
+    nics: tuple[NicPlan, ...]
+
+    @property
+    def seed(self) -> Path:
+        """Initramfs plus seed (direct boot), or the NoCloud ISO (disk boot)."""
+        return self.directory / "seed"
+
+    @property
+    def console_log(self) -> Path:
+        return self.directory / "console.log"
+
+    @property
+    def iothreads(self) -> int:
+        return sum(hba.iothread is not None for hba in self.hbas)
+
+    @property
+    def root_disk(self) -> DiskPlan:
+        return self.disks[0]
+
+    @property
+    def data_disks(self) -> tuple[DiskPlan, ...]:
+        return self.disks[1:]
+
+    def rdma_on(self, nic: str) -> dict[str, Rdma]:
+        return {name: rdma for name, rdma in self.spec.rdma.items() if rdma.nic == nic}
+
+
+@dataclass(frozen=True)
+class LabPlan:
+    identity: Identity
+    directory: Path
+    fabric: FabricPlan
+    guests: dict[str, GuestPlan]
+
+
+def plan(topology: Topology, identity: Identity, directory: Path) -> LabPlan:
+    """All that bringing `topology` up as `identity` in `directory` may create."""
+    segments = {
+        name: SegmentPlan(
+            name=name, bridge=f"br{index}", mtu=segment.mtu, rate_bits_per_s=segment.rate
+        )
+        for index, (name, segment) in enumerate(topology.segments.items())
+    }
+    subnets = _subnets(identity.slot)
+    subnet_of = dict(zip(segments, subnets, strict=False))
+    taps: list[TapPlan] = []
+    guests: dict[str, GuestPlan] = {}
+    for guest_index, (name, guest) in enumerate(topology.guests.items()):
+        nics = []
+        for nic_index, (nic_name, nic) in enumerate(guest.nics.items()):
+            tap = TapPlan(
+                name=f"lab{identity.id}-{len(taps)}",
+                segment=nic.segment,
+                queues=nic.queues,
+                mtu=nic.mtu or topology.segments[nic.segment].mtu,
+            )
+            taps.append(tap)
+            subnet = subnet_of[nic.segment]
+            # Several NICs of a guest on one segment get addresses of their own.
+            host = 1 + guest_index + MAX_GUESTS * nic_index
+            nics.append(
+                NicPlan(
+                    name=nic_name,
+                    mac=nic.mac or _mac(identity.slot, guest_index, nic_index),
+                    tap=tap.name,
+                    address=ipaddress.IPv4Interface((subnet[host], subnet.prefixlen)),
+                    mtu=tap.mtu,
+                    segment=nic.segment,
+                )
+            )
+        guest_directory = directory / "guests" / name
+        hbas, disks = _storage(guest, guest_directory)
+        guests[name] = GuestPlan(
+            name=name,
+            spec=guest,
+            domain=f"{identity.prefix}-{name}",
+            uuid=uuid.uuid5(uuid.NAMESPACE_OID, f"{identity.prefix}-{name}"),
+            ssh_port=identity.ssh_ports()[guest_index],
+            management_mac=_mac(identity.slot, guest_index, MANAGEMENT_NIC),
+            directory=guest_directory,
+            hbas=hbas,
+            disks=disks,
+            nics=tuple(nics),
+        )
+    fabric = FabricPlan(
+        namespace=identity.prefix, segments=tuple(segments.values()), taps=tuple(taps)
+    )
+    return LabPlan(identity=identity, directory=directory, fabric=fabric, guests=guests)
+
+
+def _subnets(slot: int) -> list[ipaddress.IPv4Network]:
+    span = list(SUBNETS.subnets(new_prefix=16))[slot // 4]
+    start = slot % 4 * MAX_SEGMENTS
+    return list(span.subnets(new_prefix=24))[start : start + MAX_SEGMENTS]
+
+
+def _mac(slot: int, guest: int, nic: int) -> str:
+    # 52:54:00 is QEMU's customary prefix.
+    return f"52:54:00:{slot:02x}:{guest:02x}:{nic:02x}"
+
+
+def _storage(guest: Guest, directory: Path) -> tuple[tuple[HbaPlan, ...], tuple[DiskPlan, ...]]:
+    """Controllers and disks, the root disk first: HBA 0 is always the root disk's own."""
+    hbas: dict[str, HbaPlan] = {}
+    luns: dict[str, int] = {}
+    disks: list[DiskPlan] = []
+    iothreads = 0
+
+    def place(serial: str, spec: Disk | RootDisk, hba_name: str, queues: int | None) -> None:
+        nonlocal iothreads
+        if hba_name not in hbas:
+            if spec.iothread:
+                iothreads += 1
+            hbas[hba_name] = HbaPlan(len(hbas), queues, iothreads if spec.iothread else None)
+        lun = luns.get(hba_name, 0)
+        luns[hba_name] = lun + 1
+        suffix = "raw" if isinstance(spec, Disk) and spec.format == "raw" else "qcow2"
+        disks.append(
+            DiskPlan(
+                serial=serial,
+                target=f"sd{_letters(len(disks))}",
+                path=directory / f"{serial}.{suffix}",
+                spec=spec,
+                hba=hbas[hba_name].index,
+                lun=lun,
+            )
+        )
+
+    place("root", guest.root, "own:root", None)
+    for name, disk in guest.disks.items():
+        if disk.hba:
+            place(name, disk, f"named:{disk.hba}", guest.scsi.queues)
+        elif guest.scsi.hardware is ScsiHardware.SHARED:
+            place(name, disk, "shared", guest.scsi.queues)
+        else:
+            place(name, disk, f"own:{name}", disk.queues or guest.scsi.queues)
+    return tuple(hbas.values()), tuple(disks)
+
+
+def _letters(index: int) -> str:
+    """0 -> a, 25 -> z, 26 -> aa: the kernel's order of disk names."""
+    letters = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        letters = chr(ord("a") + rest) + letters
+    return letters
+
+
