@@ -1,0 +1,156 @@
+"""What makes one guest of an image: a tree of files, carried by a cpio archive or a NoCloud ISO.
+
+Pure renderers: the same tree always gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pycdlib
+import yaml
+
+
+@dataclass(frozen=True)
+class SeedFile:
+    """A regular file, owned by root. `mode` holds the permission bits only."""
+
+    mode: int
+    data: bytes
+
+
+FileTree = Mapping[str, SeedFile]
+"""Absolute path in the guest -> file."""
+
+
+@dataclass(frozen=True)
+class CpioEntry:
+    """One member of an archive: `mode` with its type bits, `device` for character devices."""
+
+    name: str
+    mode: int
+    data: bytes = b""
+    device: tuple[int, int] = (0, 0)
+
+
+DIRECTORY = 0o040000
+REGULAR = 0o100000
+SYMLINK = 0o120000
+CHARACTER_DEVICE = 0o020000
+
+
+def newc_cpio(tree: FileTree, prefix: str = "seed") -> bytes:
+    """`tree` under /`prefix` as a cpio archive that the kernel unpacks into its initramfs."""
+    return cpio(
+        CpioEntry(f"{prefix}/{_relative(path)}", REGULAR | file.mode, file.data)
+        for path, file in tree.items()
+    )
+
+
+def cpio(entries: Iterable[CpioEntry]) -> bytes:
+    """A "newc" archive of `entries` and the directories above them, sorted, without times."""
+    members = {entry.name: entry for entry in entries}
+    for name in list(members):
+        for parent in _parents(name):
+            members.setdefault(parent, CpioEntry(parent, DIRECTORY | 0o755))
+    records = [_record(number, members[name]) for number, name in enumerate(sorted(members), 1)]
+    return b"".join(records) + _record(0, CpioEntry("TRAILER!!!", 0))
+
+
+def _record(number: int, entry: CpioEntry) -> bytes:
+    name = entry.name.encode() + b"\0"
+    links = 2 if entry.mode & 0o170000 == DIRECTORY else 1
+    fields = (
+        number, entry.mode, 0, 0, links, 0, len(entry.data),
+        0, 0, *entry.device, len(name), 0,
+    )  # fmt: skip
+    header = b"070701" + b"".join(b"%08X" % field for field in fields)
+    return _padded(header + name) + _padded(entry.data)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % 4)
+
+
+def _parents(name: str) -> Iterator[str]:
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name
+
+
+def _relative(path: str) -> str:
+    parts = path.split("/")
+    if parts[0] or len(parts) < 2 or any(part in ("", ".", "..") for part in parts[1:]):
+        raise ValueError(f"{path!r} is not an absolute, normal path")
+    return path[1:]
+
+
+def nocloud_iso(
+    tree: FileTree,
+    *,
+    instance_id: str,
+    hostname: str,
+    management_mac: str,
+    run: Iterable[str] = (),
+) -> bytes:
+    """A "cidata" ISO that makes cloud-init write `tree`, address the management NIC and `run`.
+
+    `run` holds shell commands for the end of the first boot, as root.
+    """
+    user_data = {
+        "hostname": hostname,
+        "disable_root": False,
+        "ssh_pwauth": False,
+        # The seed carries the guest's one host key; cloud-init must neither delete nor add any.
+        "ssh_deletekeys": False,
+        "ssh_genkeytypes": [],
+        "write_files": [
+            {
+                "path": path,
+                "permissions": f"{file.mode:04o}",
+                "encoding": "b64",
+                "content": base64.b64encode(file.data).decode(),
+            }
+            for path, file in sorted(tree.items())
+        ],
+        "runcmd": [["sh", "-c", command] for command in run],
+    }
+    network = {
+        "version": 2,
+        "ethernets": {
+            "management": {
+                "match": {"macaddress": management_mac},
+                "addresses": ["10.0.2.15/24"],
+                "dhcp4": False,
+            }
+        },
+    }
+    meta_data = {"instance-id": instance_id, "local-hostname": hostname}
+    return _iso(
+        {
+            "user-data": "#cloud-config\n" + yaml.safe_dump(user_data, sort_keys=False),
+            "meta-data": yaml.safe_dump(meta_data, sort_keys=False),
+            "network-config": yaml.safe_dump(network, sort_keys=False),
+        }
+    )
+
+
+def _iso(files: Mapping[str, str]) -> bytes:
+    iso = pycdlib.PyCdlib()
+    iso.new(interchange_level=3, joliet=3, rock_ridge="1.09", vol_ident="cidata")
+    for number, (name, text) in enumerate(files.items()):
+        data = text.encode()
+        iso.add_fp(
+            io.BytesIO(data),
+            len(data),
+            f"/FILE{number}.;1",
+            rr_name=name,
+            joliet_path=f"/{name}",
+        )
+    out = io.BytesIO()
+    iso.write_fp(out)
+    iso.close()
+    return out.getvalue()
