@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ipaddress
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.fabric.plan import FabricPlan, SegmentPlan, TapPlan
-from lab.topology.model import Disk, Guest, RootDisk, Rdma, ScsiHardware, Topology
+from lab.topology.model import Disk, Guest, Rdma, RootDisk, ScsiHardware, Topology
 
 MAX_SLOTS = 256
 MAX_GUESTS = 32
@@ -72,6 +73,8 @@ class NicPlan:
     address: ipaddress.IPv4Interface
     mtu: int
     segment: str
+    sockets: tuple[Path, Path] | None
+    """Own and peer's datagram socket, for the rootless fabric: two NICs a segment."""
 
 
 @dataclass(frozen=True)
@@ -130,18 +133,24 @@ def plan(topology: Topology, identity: Identity, directory: Path) -> LabPlan:
     }
     subnets = _subnets(identity.slot)
     subnet_of = dict(zip(segments, subnets, strict=False))
-    taps: list[TapPlan] = []
+    taps = {
+        (guest_name, nic_name): TapPlan(
+            name=f"lab{identity.id}-{index}",
+            segment=nic.segment,
+            queues=nic.queues,
+            mtu=nic.mtu or topology.segments[nic.segment].mtu,
+        )
+        for index, (guest_name, nic_name, nic) in enumerate(
+            (guest_name, nic_name, nic)
+            for guest_name, guest in topology.guests.items()
+            for nic_name, nic in guest.nics.items()
+        )
+    }
     guests: dict[str, GuestPlan] = {}
     for guest_index, (name, guest) in enumerate(topology.guests.items()):
         nics = []
         for nic_index, (nic_name, nic) in enumerate(guest.nics.items()):
-            tap = TapPlan(
-                name=f"lab{identity.id}-{len(taps)}",
-                segment=nic.segment,
-                queues=nic.queues,
-                mtu=nic.mtu or topology.segments[nic.segment].mtu,
-            )
-            taps.append(tap)
+            tap = taps[name, nic_name]
             subnet = subnet_of[nic.segment]
             # Several NICs of a guest on one segment get addresses of their own.
             host = 1 + guest_index + MAX_GUESTS * nic_index
@@ -153,6 +162,7 @@ def plan(topology: Topology, identity: Identity, directory: Path) -> LabPlan:
                     address=ipaddress.IPv4Interface((subnet[host], subnet.prefixlen)),
                     mtu=tap.mtu,
                     segment=nic.segment,
+                    sockets=_sockets(tap, taps.values(), directory),
                 )
             )
         guest_directory = directory / "guests" / name
@@ -170,9 +180,16 @@ def plan(topology: Topology, identity: Identity, directory: Path) -> LabPlan:
             nics=tuple(nics),
         )
     fabric = FabricPlan(
-        namespace=identity.prefix, segments=tuple(segments.values()), taps=tuple(taps)
+        namespace=identity.prefix, segments=tuple(segments.values()), taps=tuple(taps.values())
     )
     return LabPlan(identity=identity, directory=directory, fabric=fabric, guests=guests)
+
+
+def _sockets(tap: TapPlan, taps: Iterable[TapPlan], directory: Path) -> tuple[Path, Path] | None:
+    peers = [other for other in taps if other.segment == tap.segment and other != tap]
+    if len(peers) != 1:
+        return None
+    return directory / f"{tap.name}.sock", directory / f"{peers[0].name}.sock"
 
 
 def _subnets(slot: int) -> list[ipaddress.IPv4Network]:
@@ -232,5 +249,3 @@ def _letters(index: int) -> str:
         index, rest = divmod(index - 1, 26)
         letters = chr(ord("a") + rest) + letters
     return letters
-
-
