@@ -1,0 +1,33 @@
+"""A guest's serial console as QEMU keeps it on disk: milestones of the boot, and its last lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+# Printed by the image's initramfs and units when they get there.
+MILESTONE = re.compile(rb"LAB-PHASE (\w+)")
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class ConsoleLog:
+    """The console log at `path`, which may not exist yet."""
+
+    path: Path
+
+    def read(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def milestones(self) -> set[str]:
+        return {match.decode() for match in MILESTONE.findall(self.read())}
+
+    def tail(self, lines: int = 40) -> str:
+        """The last `lines` lines without control sequences; a note when there are none."""
+        text = CONTROL.sub("", self.read().decode(errors="replace"))
+        kept = [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+        return "\n".join(kept) or "(the console is empty)"
