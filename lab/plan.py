@@ -21,7 +21,7 @@ MAX_GUESTS = 32
 # 256 slots of 32 ports end below Linux's ephemeral range (32768).
 FIRST_SSH_PORT = 22000
 # Data networks: /24s of 10.64.0.0/10, away from QEMU's own 10.0.2.0/24.
-SUBNETS = ipaddress.ip_network("10.64.0.0/10")
+SUBNETS = ipaddress.IPv4Network("10.64.0.0/10")
 MAX_SEGMENTS = 64
 MANAGEMENT_NIC = 0xFF
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -18,6 +20,9 @@ from lab.errors import LabError
 log = logging.getLogger(__name__)
 
 Argv = Sequence[str | Path]
+
+# The kernel kills the process when the lab is killed (prctl(2), PR_SET_PDEATHSIG).
+DIES_WITH_THE_LAB = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,10 @@ def run(
     log.debug("+ %s", shown)
     start_s = time.monotonic()
     try:
+        if shutil.which(words[0]) is None:
+            raise FileNotFoundError(errno.ENOENT, "no such program", words[0])
         process = subprocess.Popen(
-            words,
+            (*DIES_WITH_THE_LAB, *words),
             stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
