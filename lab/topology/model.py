@@ -7,18 +7,40 @@ work is found by lab.topology.lint, places in the file by lab.topology.load.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from lab.units import BitRate, ByteSize
 
 MIB = 1024**2
 
+# What the plan of a lab has addresses and ports for.
+MAX_GUESTS = 32
+MAX_NICS = 7
+MAX_SEGMENTS = 64
+
 # A name becomes part of host names, disk serials (at most 20 bytes here) and interface names.
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
-LabName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
-MacAddress = Annotated[str, Field(pattern=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")]
+NAME = r"^[a-z][a-z0-9-]{0,19}$"
+LAB_NAME = r"^[a-z][a-z0-9-]{0,39}$"
+MAC_ADDRESS = r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$"
+# Words that become file names and command line words elsewhere.
+WORD = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
+
+Name = Annotated[str, Field(pattern=NAME)]
+LabName = Annotated[str, Field(pattern=LAB_NAME)]
+MacAddress = Annotated[str, Field(pattern=MAC_ADDRESS)]
+Word = Annotated[str, Field(pattern=WORD)]
+# Unquoted, 6.12 is a number to an editor, and the text "6.12" to the lab.
+Version = Annotated[Word, WithJsonSchema({"type": ["string", "number"], "pattern": WORD})]
+
+
+def _whole(value: Any) -> Any:
+    """Text as the number it is, for types that take numbers only as such."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+IbMtu = Annotated[Literal[256, 512, 1024, 2048, 4096], BeforeValidator(_whole)]
 
 
 class Model(BaseModel):
@@ -102,20 +124,20 @@ class Rdma(Model):
 
     nic: Name
     model: Literal["rxe", "siw"] = "rxe"
-    mtu: Literal[256, 512, 1024, 2048, 4096] | None = None
+    mtu: IbMtu | None = None
 
 
 class Guest(Model):
-    image: str = "debian-12"
-    kernel: str | None = Field(default=None, description="a kernel of the image, such as 6.12")
+    image: Word = "debian-12"
+    kernel: Version | None = Field(default=None, description="a kernel of the image, such as 6.12")
     vcpus: int = Field(default=1, ge=1, le=64)
     memory: ByteSize = 768 * MIB
-    cpu: str | None = Field(default=None, description="QEMU CPU model; by accelerator if absent")
+    cpu: Word | None = Field(default=None, description="QEMU CPU model; by accelerator if absent")
     hyperv: bool = Field(default=False, description="Hyper-V enlightenments (KVM only)")
     scsi: Scsi = Scsi()
     root: RootDisk = RootDisk()
     disks: dict[Name, Disk] = {}
-    nics: dict[Name, Nic] = {}
+    nics: dict[Name, Nic] = Field(default={}, max_length=MAX_NICS)
     rdma: dict[Name, Rdma] = {}
 
 
@@ -128,5 +150,5 @@ class Segment(Model):
 
 class Topology(Model):
     name: LabName
-    guests: dict[Name, Guest] = Field(min_length=1)
-    segments: dict[Name, Segment] = {}
+    guests: dict[Name, Guest] = Field(min_length=1, max_length=MAX_GUESTS)
+    segments: dict[Name, Segment] = Field(default={}, max_length=MAX_SEGMENTS)

@@ -1,0 +1,22 @@
+"""What parses but cannot work: found in the file, before anything is created."""
+
+from __future__ import annotations
+
+from lab.topology.load import LoadedTopology
+from lab.topology.problem import Problem, TopologyError
+from lab.topology.rules import Host, Rule, guest, network, storage
+
+RULES: tuple[Rule, ...] = (*guest.RULES, *storage.RULES, *network.RULES)
+
+
+def lint(loaded: LoadedTopology, capabilities: Host | None) -> list[Problem]:
+    """Every problem, in the order of the file. Without capabilities, what no host could run."""
+    findings = [finding for rule in RULES for finding in rule(loaded.topology, capabilities)]
+    findings.sort(key=lambda finding: loaded.tree.line(finding.loc))
+    return [Problem(loaded.where(loc), message, hint) for loc, message, hint in findings]
+
+
+def check(loaded: LoadedTopology, capabilities: Host | None) -> None:
+    """Raise TopologyError with every problem that `lint` finds, if any."""
+    if problems := lint(loaded, capabilities):
+        raise TopologyError(problems)
