@@ -1,0 +1,256 @@
+"""Bring a topology up: every guest at once, and everything written down before it is made."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import replace
+
+from lab.deadline import Deadline
+from lab.errors import LabError
+from lab.fabric import namespace
+from lab.guest.agent_client import AgentClient
+from lab.guest.agent_file import agent_bytes
+from lab.guest.console import ConsoleLog
+from lab.guest.keys import KeyPair, Keyring
+from lab.guest.setup import AGENT_PATH, seed_tree
+from lab.guest.ssh import Session, SshTarget, authenticate, greet
+from lab.host.accelerator import scale_s
+from lab.images.image import GuestImage, Kernel
+from lab.images.seed import FileTree, newc_cpio, nocloud_iso
+from lab.plan import GuestPlan, LabPlan, plan
+from lab.preparation import Prepared
+from lab.progress import Progress, Step
+from lab.providers.libvirt.provider import LibvirtProvider
+from lab.providers.storage import create_disks
+from lab.record import Record, claim
+from lab.running import ssh_target
+from lab.teardown import TEARDOWN_S, take_down, uninterrupted
+
+# From the first instruction to the agent's answer, under KVM; TCG gets a multiple.
+BOOT_S = 60.0
+MILESTONE_INTERVAL_S = 0.02
+ALIVE_INTERVAL_S = 0.5
+
+
+class Cancelled(LabError):
+    """Another guest failed, or the user interrupted: this guest's bring-up gives up."""
+
+
+def bring_up(
+    prepared: Prepared, *, progress: Progress, deadline: Deadline, bound: bool, life_s: float
+) -> Record:
+    """Make the lab that `prepared` describes; on any failure nothing of it is left.
+
+    `bound` ties its life to this process, else it lives until `lab down` or for `life_s`.
+    """
+    topology = prepared.loaded.topology
+    record = claim(
+        topology.name,
+        prepared.loaded.text,
+        str(prepared.loaded.path.resolve()),
+        deadline,
+        bound=bound,
+        life_s=life_s,
+    )
+    lab = plan(topology, record.identity, record.directory)
+    record = replace(
+        record,
+        uri=prepared.uri,
+        fabric=prepared.machine.fabric,
+        accelerator=prepared.machine.accelerator,
+        accelerator_reason=prepared.accelerator_reason,
+        domains=tuple(guest.domain for guest in lab.guests.values()),
+        taps=tuple(tap.name for tap in lab.fabric.taps),
+        images={name: image.digest for name, image in prepared.images.items()},
+    )
+    try:
+        record.save()
+        phases = _Bringup(prepared, lab, progress, deadline, bound=bound).run()
+        lease = record.lease if bound else replace(record.lease, owner=None)
+        record = replace(record, state="up", phases=phases, lease=lease)
+        record.save()
+    except BaseException:
+        with uninterrupted():
+            take_down(record, Deadline(TEARDOWN_S))
+        raise
+    return record
+
+
+class _Bringup:
+    """One bring-up under way."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        lab: LabPlan,
+        progress: Progress,
+        deadline: Deadline,
+        *,
+        bound: bool,
+    ) -> None:
+        self._prepared = prepared
+        self._lab = lab
+        self._progress = progress
+        self._deadline = deadline
+        self._bound = bound
+        self._boot_s = scale_s(BOOT_S, prepared.machine.accelerator)
+        self._cancelled = threading.Event()
+        self._phases: dict[str, dict[str, float]] = {
+            name: {"image": prepared.image_s} for name in lab.guests
+        }
+
+    def run(self) -> dict[str, dict[str, float]]:
+        """Seconds each guest spent in each phase."""
+        keyring = Keyring(self._lab.directory / "keys")
+        login, host_keys = keyring.create(list(self._lab.guests.values()))
+        agent = agent_bytes()
+        machine = self._prepared.machine
+        with (
+            LibvirtProvider(
+                self._prepared.uri, self._lab.identity, machine, bound=self._bound
+            ) as provider,
+            ThreadPoolExecutor(len(self._lab.guests) + 1) as pool,
+        ):
+            try:
+                fabric = pool.submit(self._create_fabric)
+                self._all(
+                    pool.submit(self._make, guest, provider, login, host_keys[name], agent, fabric)
+                    for name, guest in self._lab.guests.items()
+                )
+                if machine.fabric == "namespace":
+                    namespace.adopt(self._lab.fabric)
+                self._all(
+                    pool.submit(self._boot, guest, provider, ssh_target(guest, keyring))
+                    for guest in self._lab.guests.values()
+                )
+            except BaseException:
+                self._cancelled.set()
+                raise
+        return self._phases
+
+    def _all(self, futures: Iterator[Future[None]]) -> None:
+        """Wait for every future; the first real failure is raised at once."""
+        done, _ = wait(list(futures), return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
+
+    def _create_fabric(self) -> None:
+        if self._prepared.machine.fabric == "namespace":
+            namespace.create(self._lab.fabric)
+
+    def _make(
+        self,
+        guest: GuestPlan,
+        provider: LibvirtProvider,
+        login: KeyPair,
+        host_key: KeyPair,
+        agent: bytes,
+        fabric: Future[None],
+    ) -> None:
+        image = self._prepared.images[guest.name]
+        kernel = self._prepared.kernels[guest.name]
+        with self._phase(guest, "overlay"):
+            guest.directory.mkdir(parents=True)
+            create_disks(guest, image, self._deadline)
+            tree = seed_tree(
+                guest,
+                self._lab,
+                host_key=host_key.private,
+                host_public_key=host_key.public,
+                authorized_key=login.public,
+                agent=agent,
+            )
+            guest.seed.write_bytes(_seed(guest, image, kernel, tree))
+        fabric.result()
+        with self._phase(guest, "define"):
+            provider.define(
+                guest, self._prepared.boot(guest.name, guest.management_mac, guest.seed)
+            )
+
+    def _boot(self, guest: GuestPlan, provider: LibvirtProvider, target: SshTarget) -> None:
+        deadline = self._deadline.within(self._boot_s)
+        console = ConsoleLog(guest.console_log)
+        check = self._checker(guest, provider)
+        with self._progress.step(f"guest {guest.name}") as step:
+            try:
+                direct = self._prepared.kernels[guest.name] is not None
+                with self._phase(guest, "kernel", step):
+                    provider.resume(guest)
+                    if direct:
+                        _await_milestone(console, "userspace", deadline, check)
+                with self._phase(guest, "userspace", step):
+                    connection = greet(target, deadline, alive=check)
+                with self._phase(guest, "ssh", step):
+                    session = authenticate(target, connection, deadline)
+                with session, self._phase(guest, "agent", step):
+                    _await_agent(session, guest, deadline)
+                    if direct:
+                        _await_milestone(console, "ready", deadline, check)
+                    else:
+                        _await_cloud_init(session, deadline)
+            except Cancelled:
+                raise
+            except LabError as error:
+                tail = f"the last lines of {guest.name}'s console:\n{console.tail(20)}"
+                error.detail = "\n".join(filter(None, (error.detail, tail)))
+                raise
+
+    def _checker(self, guest: GuestPlan, provider: LibvirtProvider) -> Callable[[], None]:
+        """Raises when the guest cannot come up any more; asks libvirt now and then only."""
+        last_s = time.monotonic()
+
+        def check() -> None:
+            nonlocal last_s
+            if self._cancelled.is_set():
+                raise Cancelled("given up", where=f"guest {guest.name}")
+            if time.monotonic() - last_s > ALIVE_INTERVAL_S:
+                provider.check_alive(guest)
+                last_s = time.monotonic()
+
+        return check
+
+    @contextmanager
+    def _phase(self, guest: GuestPlan, name: str, step: Step | None = None) -> Iterator[None]:
+        if self._cancelled.is_set():
+            raise Cancelled("given up", where=f"guest {guest.name}")
+        if step:
+            step.note(name)
+        start_s = time.monotonic()
+        yield
+        self._phases[guest.name][name] = time.monotonic() - start_s
+
+
+def _seed(guest: GuestPlan, image: GuestImage, kernel: Kernel | None, tree: FileTree) -> bytes:
+    if kernel is None:
+        return nocloud_iso(tree, hostname=guest.name, instance_id=str(guest.uuid))
+    # The kernel unpacks archives that stand one behind another, each at a multiple of 4 bytes.
+    initramfs = kernel.initramfs.read_bytes()
+    return initramfs + b"\0" * (-len(initramfs) % 4) + newc_cpio(tree)
+
+
+def _await_milestone(
+    console: ConsoleLog, name: str, deadline: Deadline, check: Callable[[], None]
+) -> None:
+    def reached() -> bool:
+        check()
+        milestones = console.milestones()
+        if "failed" in milestones:
+            raise LabError("the guest's set-up failed")
+        return name in milestones
+
+    deadline.poll(reached, f"the boot to reach `{name}`", interval_s=MILESTONE_INTERVAL_S)
+
+
+def _await_agent(session: Session, guest: GuestPlan, deadline: Deadline) -> None:
+    with session.channel(f"{AGENT_PATH} serve") as channel:
+        AgentClient(channel, guest.name).hello(deadline)
+
+
+def _await_cloud_init(session: Session, deadline: Deadline) -> None:
+    done = session.run("cloud-init status --wait", deadline=deadline)
+    if done.returncode != 0:
+        raise LabError("cloud-init failed", where=session.target.where, detail=done.stdout)

@@ -1,0 +1,72 @@
+"""The `lab` command. Each verb imports what it needs when it runs, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from types import FrameType
+from typing import Annotated
+
+import click
+import typer
+
+from lab.cli import access, check, doctor, image, lifecycle, topology
+from lab.errors import Exit, LabError
+
+app = typer.Typer(
+    help="QEMU/KVM integration lab: real guests for people who change datapaths.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(lifecycle.up)
+app.command()(lifecycle.down)
+app.command()(lifecycle.status)
+app.command()(lifecycle.reap)
+app.command()(check.check)
+app.command()(access.ssh)
+app.command("exec")(access.exec_)
+app.command()(access.console)
+app.command()(doctor.doctor)
+app.add_typer(image.app, name="image", help="Build, list and prune guest images.")
+app.add_typer(topology.app, name="topology", help="Validate, show and describe topologies.")
+
+
+@app.callback()
+def options(
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every host command that is run.")
+    ] = False,
+) -> None:
+    if verbose:
+        logging.basicConfig(level=logging.DEBUG, format="%(message)s")
+        logging.getLogger().setLevel(logging.WARNING)
+        logging.getLogger("lab").setLevel(logging.DEBUG)
+
+
+def main() -> None:
+    """Run the command line; the exit code is one of lab.errors.Exit, or a signal's (128 + n)."""
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        return int(app(standalone_mode=False) or Exit.OK)
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        return int(Exit.BAD_INPUT)
+    except (KeyboardInterrupt, click.Abort):
+        print("lab: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        return 128 + signal.SIGPIPE
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    # Unwinds like an error, so that what is half made is removed.
+    sys.exit(128 + signal.SIGTERM)

@@ -1,0 +1,142 @@
+"""What must be true of the host before a lab is made: checked and found out, nothing created."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from lab.deadline import Deadline
+from lab.errors import InputError, LabError
+from lab.host import accelerator, libvirt_daemon
+from lab.host.capabilities import Capabilities, probe_capabilities
+from lab.host.state import images_dir, state_root
+from lab.images import cache
+from lab.images.image import GuestImage, Kernel
+from lab.images.recipe import load_recipe
+from lab.progress import Progress
+from lab.providers.libvirt.domain import DirectBoot, DiskBoot, Machine
+from lab.providers.storage import check_space
+from lab.topology.lint import lint
+from lab.topology.load import LoadedTopology
+
+WantedAccelerator = Literal["auto", "kvm", "tcg"]
+# The image the accelerator probe boots when no guest of the topology boots a kernel directly.
+PROBE_IMAGE = "debian-12"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A topology that this host can bring up."""
+
+    loaded: LoadedTopology
+    images: Mapping[str, GuestImage]
+    kernels: Mapping[str, Kernel | None]
+    image_s: float
+    uri: str
+    machine: Machine
+    accelerator_reason: str
+
+    def boot(self, guest: str, management_mac: str, seed: Path) -> DirectBoot | DiskBoot:
+        kernel = self.kernels[guest]
+        if kernel is None:
+            return DiskBoot(seed)
+        cmdline = (*kernel.cmdline, "console=ttyS0", f"lab.mgmt={management_mac}")
+        return DirectBoot(kernel.vmlinux, seed, cmdline)
+
+
+def prepare(
+    loaded: LoadedTopology,
+    *,
+    wanted: WantedAccelerator,
+    progress: Progress,
+    deadline: Deadline,
+) -> Prepared:
+    """Images, libvirt, accelerator and capabilities for `loaded`.
+
+    Raises InputError, naming file and line, for what this host cannot give; LabError when the
+    host itself is at fault.
+    """
+    raise_problems(loaded, None)
+    state_root().mkdir(parents=True, exist_ok=True)
+    check_space(state_root())
+    with ThreadPoolExecutor(1) as pool:
+        # libvirt starts while the images are looked up.
+        uri = pool.submit(libvirt_daemon.ensure, deadline)
+        started_s = time.monotonic()
+        images = _images(loaded, progress, deadline)
+        image_s = time.monotonic() - started_s
+        kernels = {name: _kernel(loaded, name, image) for name, image in images.items()}
+        probe_kernel = next(filter(None, kernels.values()), None) or _probe_kernel(
+            progress, deadline
+        )
+        chosen = accelerator.probe(
+            probe_kernel.vmlinux,
+            probe_kernel.initramfs,
+            state_root(),
+            wanted=wanted,
+            deadline=deadline,
+        )
+        capabilities = probe_capabilities(uri.result(), chosen.name, deadline)
+    raise_problems(loaded, capabilities)
+    return Prepared(
+        loaded=loaded,
+        images=images,
+        kernels=kernels,
+        image_s=image_s,
+        uri=uri.result(),
+        machine=Machine(
+            accelerator=chosen.name,
+            fabric="namespace" if os.geteuid() == 0 else "sockets",
+            vhost=Path("/dev/vhost-net").exists(),
+        ),
+        accelerator_reason=chosen.reason,
+    )
+
+
+def raise_problems(loaded: LoadedTopology, capabilities: Capabilities | None) -> None:
+    """InputError with every problem lint finds, one line each."""
+    if problems := lint(loaded, capabilities):
+        raise InputError("\n".join(str(problem) for problem in problems))
+
+
+def _images(
+    loaded: LoadedTopology, progress: Progress, deadline: Deadline
+) -> dict[str, GuestImage]:
+    made: dict[str, GuestImage] = {}
+    for name, guest in loaded.topology.guests.items():
+        if guest.image in made:
+            continue
+        try:
+            recipe = load_recipe(guest.image, near=loaded.path.parent)
+        except InputError as error:
+            error.where = loaded.where(("guests", name, "image"))
+            raise
+        made[guest.image] = cache.ensure(recipe, images_dir(), deadline=deadline, progress=progress)
+    return {name: made[guest.image] for name, guest in loaded.topology.guests.items()}
+
+
+def _kernel(loaded: LoadedTopology, guest: str, image: GuestImage) -> Kernel | None:
+    wanted = loaded.topology.guests[guest].kernel or image.default_kernel
+    if wanted is None:
+        return None
+    if wanted not in image.kernels:
+        raise InputError(
+            f"image {image.name} has no kernel {wanted}",
+            where=loaded.where(("guests", guest, "kernel")),
+            hint=f"its kernels: {', '.join(image.kernels) or 'only the one it boots itself'}",
+        )
+    return image.kernels[wanted]
+
+
+def _probe_kernel(progress: Progress, deadline: Deadline) -> Kernel:
+    image = cache.ensure(
+        load_recipe(PROBE_IMAGE), images_dir(), deadline=deadline, progress=progress
+    )
+    if image.default_kernel is None:
+        raise LabError(f"image {PROBE_IMAGE} has no kernel to probe the accelerator with")
+    return image.kernels[image.default_kernel]

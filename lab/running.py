@@ -1,0 +1,175 @@
+"""A lab that is up, as commands and tests use it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from ipaddress import IPv4Address
+from types import TracebackType
+from typing import Literal
+
+import paramiko
+
+from lab.deadline import Deadline
+from lab.errors import InputError, LabError
+from lab.guest.agent_client import AgentClient
+from lab.guest.console import ConsoleLog
+from lab.guest.keys import Keyring
+from lab.guest.setup import AGENT_PATH
+from lab.guest.ssh import Session, SshTarget, connect
+from lab.host.accelerator import scale_s
+from lab.plan import GuestPlan, LabPlan, plan
+from lab.providers.libvirt.provider import LibvirtProvider
+from lab.record import Record, load, records
+from lab.topology.load import parse
+from lab.topology.model import Topology
+
+CONNECT_S = 60.0
+
+
+class RunningGuest:
+    """One guest: its ssh session and agent are made on first use and shared from then on.
+
+    The first failure to reach the guest is remembered: every later use reports it at once.
+    """
+
+    def __init__(
+        self, guest: GuestPlan, target: SshTarget, check_alive: Callable[[], None]
+    ) -> None:
+        self.plan = guest
+        self.name = guest.name
+        self.target = target
+        self.console = ConsoleLog(guest.console_log)
+        self._check_alive = check_alive
+        self._session: Session | None = None
+        self._broken: LabError | None = None
+
+    @property
+    def addresses(self) -> Mapping[str, IPv4Address]:
+        """NIC -> its address on the data network."""
+        return {nic.name: nic.address.ip for nic in self.plan.nics}
+
+    def session(self, deadline: Deadline | None = None) -> Session:
+        if self._broken:
+            raise self._broken
+        if self._session is None or not self._session.alive:
+            deadline = deadline or Deadline(CONNECT_S)
+            try:
+                self._check_alive()
+                self._session = connect(self.target, deadline, alive=self._check_alive)
+            except LabError as error:
+                error.detail = error.detail or self.console.tail(10)
+                self._broken = error
+                raise
+        return self._session
+
+    def adopt(self, session: Session) -> None:
+        """Use a session that bring-up has made already."""
+        self._session = session
+
+    @contextlib.contextmanager
+    def agent(self) -> Iterator[AgentClient]:
+        """The datapath agent, started for this conversation and ended with it."""
+        with self.session().channel(f"{AGENT_PATH} serve") as channel:
+            yield AgentClient(channel, self.name)
+
+    def close(self) -> None:
+        if self._session:
+            self._session.close()
+
+
+class RunningLab:
+    """The guests of a lab that is up; a context manager that closes sessions, not guests."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.topology: Topology = parse(
+            record.topology_path.read_text(), record.topology_path
+        ).topology
+        self.plan: LabPlan = plan(self.topology, record.identity, record.directory)
+        self.keyring = Keyring(record.directory / "keys")
+        self.guests = {
+            name: RunningGuest(
+                guest, ssh_target(guest, self.keyring), lambda g=guest: self._check_alive(g)
+            )
+            for name, guest in self.plan.guests.items()
+        }
+
+    @property
+    def accelerator(self) -> Literal["kvm", "tcg"]:
+        return self.record.accelerator
+
+    def scaled(self, seconds: float) -> Deadline:
+        """A deadline for work that takes `seconds` under KVM."""
+        return Deadline(scale_s(seconds, self.accelerator))
+
+    @cached_property
+    def provider(self) -> LibvirtProvider:
+        return LibvirtProvider(self.record.uri, self.record.identity)
+
+    def guest(self, name: str) -> RunningGuest:
+        if name not in self.guests:
+            raise InputError(
+                f"lab {self.record.identity.name} has no guest {name}",
+                hint=f"its guests: {', '.join(self.guests)}",
+            )
+        return self.guests[name]
+
+    def _check_alive(self, guest: GuestPlan) -> None:
+        self.provider.check_alive(guest)
+
+    def close(self) -> None:
+        for guest in self.guests.values():
+            guest.close()
+        if "provider" in self.__dict__:
+            self.provider.close()
+
+    def __enter__(self) -> RunningLab:
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def ssh_target(guest: GuestPlan, keyring: Keyring) -> SshTarget:
+    host_key = keyring.host_key_line(guest).split()[1]
+    return SshTarget(
+        guest=guest.name,
+        port=guest.ssh_port,
+        key=keyring.login_key,
+        host_key=paramiko.Ed25519Key(data=base64.b64decode(host_key)),
+    )
+
+
+def find(name: str | None) -> RunningLab:
+    """The lab called `name`, or the only one that is up.
+
+    Raises InputError when there is no such lab or no single one, LabError when it is broken.
+    """
+    if name:
+        record = load(name)
+        if not record:
+            raise InputError(f"no lab named {name} is up", hint="`lab status` lists those that are")
+    else:
+        known = records()
+        if len(known) != 1:
+            names = ", ".join(record.identity.name for record in known)
+            raise InputError(
+                f"several labs are up: {names}" if known else "no lab is up",
+                hint="name one with --lab" if known else "`lab up TOPOLOGY` brings one up",
+            )
+        record = known[0]
+    if record.state != "up":
+        raise LabError(
+            f"lab {record.identity.name} is {record.state}: "
+            + (record.broken or "it is still being brought up"),
+            hint=f"`lab down {record.identity.name}` and bring it up again",
+        )
+    return RunningLab(record)

@@ -1,0 +1,121 @@
+"""Take labs down from what is written about them: no topology, no earlier process needed."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from lab.deadline import Deadline
+from lab.errors import LabError
+from lab.fabric import namespace
+from lab.fabric.plan import FabricPlan, TapPlan
+from lab.host import libvirt_daemon
+from lab.host.state import labs_dir, state_root
+from lab.providers.libvirt.provider import LibvirtProvider
+from lab.record import RECORD, Record, forget, load, own, records, registry
+
+TEARDOWN_S = 60.0
+
+
+def take_down(record: Record, deadline: Deadline) -> None:
+    """Remove every trace of a lab; what is gone already is fine.
+
+    Each kind of resource is removed whatever became of the others; the record goes last, so that
+    a lab that could not be removed can be tried again. Raises LabError with all that failed.
+    """
+    record = own(record, deadline)
+    failures: list[str] = []
+
+    def attempt(step: Callable[[], None]) -> None:
+        try:
+            step()
+        except LabError as error:
+            failures.append(str(error))
+
+    attempt(lambda: _destroy_domains(record, deadline))
+    if record.fabric == "namespace":
+        taps = tuple(TapPlan(name, segment="", queues=1, mtu=1500) for name in record.taps)
+        attempt(lambda: namespace.destroy(FabricPlan(record.identity.prefix, (), taps)))
+    if failures:
+        raise LabError(
+            f"lab {record.identity.name} could not be removed whole",
+            detail="\n".join(failures),
+            hint="`lab doctor` says what the host lacks; then run `lab reap`",
+        )
+    with registry(deadline):
+        forget(record)
+        if not records():
+            libvirt_daemon.stop_own(state_root())
+
+
+def _destroy_domains(record: Record, deadline: Deadline) -> None:
+    if not record.domains:
+        return
+    # A lab is also taken down where its daemon has gone: it is started to look for domains.
+    uri = libvirt_daemon.ensure(deadline)
+    with LibvirtProvider(uri, record.identity) as provider:
+        for domain in record.domains:
+            provider.destroy(domain, deadline)
+    # libvirt may have been in the middle of starting one when its client was killed.
+    deadline.poll(
+        lambda: not list(_qemu_processes(record.identity.prefix)),
+        f"QEMU processes of {record.identity.prefix} to end",
+    )
+
+
+def _qemu_processes(prefix: str) -> Iterator[int]:
+    """Pids of QEMU processes whose guest's name begins with `prefix`."""
+    marker = f"guest={prefix}".encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if marker in (entry / "cmdline").read_bytes():
+                    yield int(entry.name)
+
+
+def reap(deadline: Deadline) -> list[tuple[str, str]]:
+    """Take down every lab whose lease has lapsed: (lab, why it was reaped)."""
+    reaped = []
+    for record in records():
+        if why := record.lease.lapsed():
+            take_down(record, deadline)
+            reaped.append((record.identity.name, why))
+    with registry(deadline):
+        reaped += [(name, "its claim was never finished") for name in _remove_unclaimed()]
+        if not records():
+            libvirt_daemon.stop_own(state_root())
+    return reaped
+
+
+def _remove_unclaimed() -> Iterator[str]:
+    """Directories of claims that were killed before a record was written; nothing else exists."""
+    if labs_dir().is_dir():
+        for directory in labs_dir().iterdir():
+            if directory.is_dir() and not (directory / RECORD).exists():
+                shutil.rmtree(directory)
+                yield directory.name
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let a second ctrl-C wait until cleaning up is over; it is bounded by a deadline."""
+    previous = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def down(name: str) -> bool:
+    """Take lab `name` down; False when there was none."""
+    record = load(name)
+    if not record:
+        return False
+    take_down(record, Deadline(TEARDOWN_S))
+    return True
