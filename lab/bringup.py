@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from lab.deadline import Deadline
@@ -21,14 +21,15 @@ from lab.guest.ssh import Session, SshTarget, authenticate, greet
 from lab.host.accelerator import scale_s
 from lab.images.image import GuestImage, Kernel
 from lab.images.seed import FileTree, newc_cpio, nocloud_iso
+from lab.janitor import watched
 from lab.plan import GuestPlan, LabPlan, plan
 from lab.preparation import Prepared
 from lab.progress import Progress, Step
 from lab.providers.libvirt.provider import LibvirtProvider
 from lab.providers.storage import create_disks
-from lab.record import Record, claim
-from lab.running import ssh_target
-from lab.teardown import TEARDOWN_S, take_down, uninterrupted
+from lab.record import DEFAULT_LIFE_S, Record, claim
+from lab.running import RunningLab, ssh_target
+from lab.teardown import TEARDOWN_S, down, take_down, uninterrupted
 
 # From the first instruction to the agent's answer, under KVM; TCG gets a multiple.
 BOOT_S = 60.0
@@ -41,15 +42,23 @@ class Cancelled(LabError):
 
 
 def bring_up(
-    prepared: Prepared, *, progress: Progress, deadline: Deadline, bound: bool, life_s: float
+    prepared: Prepared,
+    name: str,
+    *,
+    progress: Progress,
+    deadline: Deadline,
+    life_s: float = DEFAULT_LIFE_S,
+    bound_to: ExitStack | None = None,
 ) -> Record:
     """Make the lab that `prepared` describes; on any failure nothing of it is left.
 
-    `bound` ties its life to this process, else it lives until `lab down` or for `life_s`.
+    It lives until `lab down` or for `life_s`; with `bound_to`, for as long as that stack, which
+    gets libvirt's connection, and this process.
     """
     topology = prepared.loaded.topology
+    bound = bound_to is not None
     record = claim(
-        topology.name,
+        name,
         prepared.loaded.text,
         str(prepared.loaded.path.resolve()),
         deadline,
@@ -69,7 +78,11 @@ def bring_up(
     )
     try:
         record.save()
-        phases = _Bringup(prepared, lab, progress, deadline, bound=bound).run()
+        with ExitStack() as own:
+            provider = (bound_to or own).enter_context(
+                LibvirtProvider(prepared.uri, record.identity, prepared.machine, bound=bound)
+            )
+            phases = _Bringup(prepared, lab, provider, progress, deadline).run()
         lease = record.lease if bound else replace(record.lease, owner=None)
         record = replace(record, state="up", phases=phases, lease=lease)
         record.save()
@@ -80,6 +93,18 @@ def bring_up(
     return record
 
 
+@contextmanager
+def bound_lab(
+    prepared: Prepared, name: str, *, progress: Progress, deadline: Deadline
+) -> Iterator[RunningLab]:
+    """A lab for the length of the block: not even SIGKILL of this process leaves any of it."""
+    with watched(name), ExitStack() as stack:
+        record = bring_up(prepared, name, progress=progress, deadline=deadline, bound_to=stack)
+        stack.callback(down, name)
+        with RunningLab(record) as lab:
+            yield lab
+
+
 class _Bringup:
     """One bring-up under way."""
 
@@ -87,16 +112,15 @@ class _Bringup:
         self,
         prepared: Prepared,
         lab: LabPlan,
+        provider: LibvirtProvider,
         progress: Progress,
         deadline: Deadline,
-        *,
-        bound: bool,
     ) -> None:
         self._prepared = prepared
         self._lab = lab
+        self._provider = provider
         self._progress = progress
         self._deadline = deadline
-        self._bound = bound
         self._boot_s = scale_s(BOOT_S, prepared.machine.accelerator)
         self._cancelled = threading.Event()
         self._phases: dict[str, dict[str, float]] = {
@@ -108,23 +132,17 @@ class _Bringup:
         keyring = Keyring(self._lab.directory / "keys")
         login, host_keys = keyring.create(list(self._lab.guests.values()))
         agent = agent_bytes()
-        machine = self._prepared.machine
-        with (
-            LibvirtProvider(
-                self._prepared.uri, self._lab.identity, machine, bound=self._bound
-            ) as provider,
-            ThreadPoolExecutor(len(self._lab.guests) + 1) as pool,
-        ):
+        with ThreadPoolExecutor(len(self._lab.guests) + 1) as pool:
             try:
                 fabric = pool.submit(self._create_fabric)
                 self._all(
-                    pool.submit(self._make, guest, provider, login, host_keys[name], agent, fabric)
+                    pool.submit(self._make, guest, login, host_keys[name], agent, fabric)
                     for name, guest in self._lab.guests.items()
                 )
-                if machine.fabric == "namespace":
+                if self._prepared.machine.fabric == "namespace":
                     namespace.adopt(self._lab.fabric)
                 self._all(
-                    pool.submit(self._boot, guest, provider, ssh_target(guest, keyring))
+                    pool.submit(self._boot, guest, ssh_target(guest, keyring))
                     for guest in self._lab.guests.values()
                 )
             except BaseException:
@@ -145,7 +163,6 @@ class _Bringup:
     def _make(
         self,
         guest: GuestPlan,
-        provider: LibvirtProvider,
         login: KeyPair,
         host_key: KeyPair,
         agent: bytes,
@@ -167,19 +184,19 @@ class _Bringup:
             guest.seed.write_bytes(_seed(guest, image, kernel, tree))
         fabric.result()
         with self._phase(guest, "define"):
-            provider.define(
+            self._provider.define(
                 guest, self._prepared.boot(guest.name, guest.management_mac, guest.seed)
             )
 
-    def _boot(self, guest: GuestPlan, provider: LibvirtProvider, target: SshTarget) -> None:
+    def _boot(self, guest: GuestPlan, target: SshTarget) -> None:
         deadline = self._deadline.within(self._boot_s)
         console = ConsoleLog(guest.console_log)
-        check = self._checker(guest, provider)
+        check = self._checker(guest)
         with self._progress.step(f"guest {guest.name}") as step:
             try:
                 direct = self._prepared.kernels[guest.name] is not None
                 with self._phase(guest, "kernel", step):
-                    provider.resume(guest)
+                    self._provider.resume(guest)
                     if direct:
                         _await_milestone(console, "userspace", deadline, check)
                 with self._phase(guest, "userspace", step):
@@ -199,7 +216,7 @@ class _Bringup:
                 error.detail = "\n".join(filter(None, (error.detail, tail)))
                 raise
 
-    def _checker(self, guest: GuestPlan, provider: LibvirtProvider) -> Callable[[], None]:
+    def _checker(self, guest: GuestPlan) -> Callable[[], None]:
         """Raises when the guest cannot come up any more; asks libvirt now and then only."""
         last_s = time.monotonic()
 
@@ -208,7 +225,7 @@ class _Bringup:
             if self._cancelled.is_set():
                 raise Cancelled("given up", where=f"guest {guest.name}")
             if time.monotonic() - last_s > ALIVE_INTERVAL_S:
-                provider.check_alive(guest)
+                self._provider.check_alive(guest)
                 last_s = time.monotonic()
 
         return check

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,9 @@ def up(
     accel: Annotated[
         str, typer.Option(help="auto, kvm (never falls back) or tcg.", metavar="ACCEL")
     ] = "auto",
+    name: Annotated[
+        str | None, typer.Option(help="The lab's name, by default the topology's.")
+    ] = None,
     expires: Annotated[str, typer.Option(help="After this, `lab reap` may remove it.")] = "24h",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print domain XML and commands; create no lab.")
@@ -42,8 +46,11 @@ def up(
     from lab.progress import Progress
     from lab.record import load
     from lab.topology.load import load as load_topology
+    from lab.topology.model import LAB_NAME_PATTERN
     from lab.units import parse_seconds
 
+    if name is not None and not re.fullmatch(LAB_NAME_PATTERN, name):
+        raise InputError(f"--name {name}: letters, digits and dashes, a letter first, at most 40")
     if accel not in ("auto", "kvm", "tcg"):
         raise InputError(f"--accel {accel}: it is auto, kvm or tcg")
     try:
@@ -53,7 +60,8 @@ def up(
     deadline = Deadline(UP_S)
     progress = Progress()
     loaded = load_topology(topology)
-    if not dry_run and (record := load(loaded.topology.name)):
+    name = name or loaded.topology.name
+    if not dry_run and (record := load(name)):
         _keep_up(record, loaded, progress)
         return
     prepared = prepare(loaded, wanted=accel, progress=progress, deadline=deadline)  # type: ignore[arg-type]
@@ -61,7 +69,7 @@ def up(
         _print_dry_run(prepared)
         return
     print(f"accelerator: {prepared.machine.accelerator} ({prepared.accelerator_reason})")
-    record = bring_up(prepared, progress=progress, deadline=deadline, bound=False, life_s=life_s)
+    record = bring_up(prepared, name, progress=progress, deadline=deadline, life_s=life_s)
     _print_lab(_describe(record))
     print(f"lab {record.identity.name} is up in {deadline.elapsed_s:.1f} s")
 
@@ -77,7 +85,7 @@ def _keep_up(record: Record, loaded: LoadedTopology, progress: Any) -> None:
             raise InputError(
                 f"lab {name} is up from a different topology ({record.source})",
                 where=str(loaded.path),
-                hint=f"`lab down {name}` first, or give this topology another name",
+                hint=f"`lab down {name}` first, or use --name",
             )
         for guest in lab.guests.values():
             lab.provider.check_alive(guest.plan)
