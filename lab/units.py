@@ -13,7 +13,7 @@ MIB = 1024**2
 
 _BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _BITS_PER_S = {"bit": 1, "Kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9}
-_SECONDS = {"ms": Fraction(1, 1000), "s": 1, "min": 60, "h": 3600}
+_SECONDS: dict[str, int | Fraction] = {"ms": Fraction(1, 1000), "s": 1, "min": 60, "h": 3600}
 
 # Bounded, so that no number a user can write overflows a float or takes long to compute.
 _NUMBER = r"[0-9]{1,15}(\.[0-9]{1,9})?"

@@ -9,15 +9,21 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lab.topology.model import LAB_NAME, MAC_ADDRESS, NAME, WORD, Topology
+from lab.topology.model import (
+    LAB_NAME_PATTERN,
+    MAC_ADDRESS_PATTERN,
+    NAME_PATTERN,
+    WORD_PATTERN,
+    Topology,
+)
 from lab.topology.problem import Loc, did_you_mean, quoted
 
 _NAME_RULE = "a lower case letter, then lower case letters, digits and `-`, at most {} in all"
 _PATTERNS = {
-    NAME: _NAME_RULE.format(20),
-    LAB_NAME: _NAME_RULE.format(40),
-    MAC_ADDRESS: "six lower case hexadecimal pairs with colons, such as 52:54:00:12:34:56",
-    WORD: "letters, digits and `.`, `_`, `+`, `-`, beginning with a letter or digit",
+    NAME_PATTERN: _NAME_RULE.format(20),
+    LAB_NAME_PATTERN: _NAME_RULE.format(40),
+    MAC_ADDRESS_PATTERN: "six lower case hexadecimal pairs with colons, such as 52:54:00:12:34:56",
+    WORD_PATTERN: "letters, digits and `.`, `_`, `+`, `-`, beginning with a letter or digit",
 }
 
 
@@ -69,7 +75,7 @@ def _sentence(details: ErrorDetails, loc: Loc) -> tuple[str, str | None]:
 
 def _pattern_mismatch(name: str, value: str, pattern: str) -> tuple[str, str]:
     """The rule, and the nearest spelling that keeps it."""
-    near = value.lower().replace("-", ":") if pattern == MAC_ADDRESS else _slug(value)
+    near = value.lower().replace("-", ":") if pattern == MAC_ADDRESS_PATTERN else _slug(value)
     subject = "a name" if name == quoted(value) else name
     meant = re.match(pattern, near) and near != value
     hint = f"did you mean `{near}`?" if meant else "choose another"

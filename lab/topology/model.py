@@ -21,18 +21,18 @@ MAX_NICS = 7
 MAX_SEGMENTS = 64
 
 # A name becomes part of host names, disk serials (at most 20 bytes here) and interface names.
-NAME = r"^[a-z][a-z0-9-]{0,19}$"
-LAB_NAME = r"^[a-z][a-z0-9-]{0,39}$"
-MAC_ADDRESS = r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$"
+NAME_PATTERN = r"^[a-z][a-z0-9-]{0,19}$"
+LAB_NAME_PATTERN = r"^[a-z][a-z0-9-]{0,39}$"
+MAC_ADDRESS_PATTERN = r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$"
 # Words that become file names and command line words elsewhere.
-WORD = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
+WORD_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
 
-Name = Annotated[str, Field(pattern=NAME)]
-LabName = Annotated[str, Field(pattern=LAB_NAME)]
-MacAddress = Annotated[str, Field(pattern=MAC_ADDRESS)]
-Word = Annotated[str, Field(pattern=WORD)]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+LabName = Annotated[str, Field(pattern=LAB_NAME_PATTERN)]
+MacAddress = Annotated[str, Field(pattern=MAC_ADDRESS_PATTERN)]
+Word = Annotated[str, Field(pattern=WORD_PATTERN)]
 # Unquoted, 6.12 is a number to an editor, and the text "6.12" to the lab.
-Version = Annotated[Word, WithJsonSchema({"type": ["string", "number"], "pattern": WORD})]
+Version = Annotated[Word, WithJsonSchema({"type": ["string", "number"], "pattern": WORD_PATTERN})]
 
 
 def _whole(value: Any) -> Any:

@@ -16,7 +16,7 @@ MAX_SHOWN = 50
 
 @dataclass(frozen=True)
 class Problem:
-    """One fault: `where` is file:line, `message` what is wrong there, `hint` what would be right."""
+    """One fault: `where` is file:line, `message` what is wrong, `hint` what would be right."""
 
     where: str
     message: str
@@ -35,6 +35,8 @@ class TopologyError(InputError):
         lines = [str(problem) for problem in self.problems[:MAX_SHOWN]]
         if hidden := len(self.problems) - len(lines):
             lines.append(f"and {hidden} more problems")
+        if len(self.problems) > 1:
+            lines.insert(0, f"{len(self.problems)} problems")
         super().__init__("\n".join(lines))
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
@@ -88,14 +88,14 @@ def _syntax_problem(error: yaml.MarkedYAMLError, path: Path) -> Problem:
 class _Composer(yaml.SafeLoader):
     """Composes nodes to a bounded depth, telling nothing from the look of a scalar but null."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+    yaml_implicit_resolvers = {}
     _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self._depth >= MAX_DEPTH:
             raise yaml.MarkedYAMLError(
                 problem=f"nested more than {MAX_DEPTH} levels deep",
-                problem_mark=self.peek_event().start_mark,
+                problem_mark=self.peek_event().start_mark,  # type: ignore[no-untyped-call]
             )
         self._depth += 1
         try:
@@ -106,6 +106,9 @@ class _Composer(yaml.SafeLoader):
 
 _Composer.add_implicit_resolver(_MERGE, re.compile(r"^<<$"), ["<"])
 _Composer.add_implicit_resolver(_NULL, re.compile(r"^(~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+
+
+_Entries = dict[str, tuple[yaml.ScalarNode, yaml.Node]]
 
 
 class _Builder:
@@ -141,10 +144,10 @@ class _Builder:
             data[key] = self.build(value_node, (*loc, key))
         return data
 
-    def _entries(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+    def _entries(self, node: yaml.MappingNode) -> _Entries:
         """Keys of `node` with their key and value nodes; its own stand before those it merges."""
-        own: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-        merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        own: _Entries = {}
+        merged: _Entries = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
                 self._add(key_node, "a key has to be a plain word")
@@ -159,8 +162,8 @@ class _Builder:
                 merged = self._merged(value_node)
         return merged | {key: entry for key, entry in own.items() if entry[0].tag != _MERGE}
 
-    def _merged(self, node: yaml.Node) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+    def _merged(self, node: yaml.Node) -> _Entries:
+        merged: _Entries = {}
         for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(source, yaml.MappingNode):
                 self._add(source, "`<<` merges a mapping or a list of mappings")
@@ -171,9 +174,9 @@ class _Builder:
             self._open.pop()
         return merged
 
-    def _text(self, node: yaml.ScalarNode) -> str:
+    def _text(self, node: yaml.Node) -> str:
         text: str = node.value
-        if any("\ud800" <= character <= "\udfff" for character in text):
+        if re.search("[\ud800-\udfff]", text):
             self._add(node, f"half a surrogate pair in {quoted(text)}")
             return "?"
         return text

@@ -12,10 +12,9 @@ MIN_MEMORY_BYTES = 128 * MIB
 
 
 def enough_memory(topology: Topology, host: Host | None) -> Iterator[Finding]:
-    """Debian's kernel, its initramfs and systemd do not start in less.
+    """Catches slips such as 12MiB; a real guest wants more.
 
-    Debian 12 installation guide, section 3.4 (minimum hardware) asks for more; 128 MiB is where
-    the kernel itself gives up on unpacking an initramfs.
+    The Debian 12 installation guide (section 3.4) asks for 512 MB where there is no desktop.
     """
     for loc, name, guest in each_guest(topology):
         if guest.memory < MIN_MEMORY_BYTES:
@@ -43,9 +42,7 @@ def hyperv_needs_kvm(topology: Topology, host: Host | None) -> Iterator[Finding]
     for loc, name, guest in each_guest(topology):
         if guest.hyperv and host and host.accelerator != "kvm":
             message = f"guest `{name}` wants Hyper-V enlightenments, which only KVM has"
-            yield Finding(
-                (*loc, "hyperv"), message, "this host runs guests under TCG: leave it out"
-            )
+            yield Finding((*loc, "hyperv"), message, "this host has TCG only: leave it out")
 
 
 def host_cpu_needs_kvm(topology: Topology, host: Host | None) -> Iterator[Finding]:

@@ -115,7 +115,7 @@ def interface_name_is_free(topology: Topology, host: Host | None) -> Iterator[Fi
 
 
 def mac_is_usable(topology: Topology, host: Host | None) -> Iterator[Finding]:
-    """A NIC's address is unicast and not zero, and no tap's: libvirt gives those 0xFE to begin with.
+    """A NIC's address is unicast, not zero, and does not begin as those of its taps do.
 
     is_valid_ether_addr, include/linux/etherdevice.h; libvirt's "Unable to use MAC address
     starting with reserved value 0xFE".
@@ -131,15 +131,13 @@ def mac_is_usable(topology: Topology, host: Host | None) -> Iterator[Finding]:
 
 
 def mac_is_unique(topology: Topology, host: Host | None) -> Iterator[Finding]:
-    """Two stations of one address confuse every bridge (IEEE 802.1D, 7.8) and the guest's set-up."""
+    """A bridge learns one port an address (IEEE 802.1D), and the guest finds its NICs by it."""
     owners: dict[str, Loc] = {}
     for loc, name, nic, _ in each_nic(topology):
         if nic.mac is None:
             continue
         if first := owners.get(nic.mac):
-            message = (
-                f"NIC `{name}` of guest `{loc[1]}` has the MAC of `{first[3]}` of `{first[1]}`"
-            )
+            message = f"NIC `{name}` has the MAC of NIC `{first[3]}` of guest `{first[1]}`"
             yield Finding((*loc, "mac"), message, "leave it out: the lab gives each NIC its own")
         else:
             owners[nic.mac] = loc
