@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from ipaddress import IPv4Address
 from types import TracebackType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import paramiko
 
@@ -26,7 +26,12 @@ from lab.record import Record, load, records
 from lab.topology.load import parse
 from lab.topology.model import Topology
 
+if TYPE_CHECKING:
+    from testinfra.host import Host
+
 CONNECT_S = 60.0
+# Generous for an inspection under TCG, short enough that a hung guest fails its test.
+COMMAND_S = 60.0
 
 
 class RunningGuest:
@@ -65,15 +70,18 @@ class RunningGuest:
                 raise
         return self._session
 
-    def adopt(self, session: Session) -> None:
-        """Use a session that bring-up has made already."""
-        self._session = session
-
     @contextlib.contextmanager
     def agent(self) -> Iterator[AgentClient]:
         """The datapath agent, started for this conversation and ended with it."""
         with self.session().channel(f"{AGENT_PATH} serve") as channel:
             yield AgentClient(channel, self.name)
+
+    @cached_property
+    def host(self) -> Host:
+        """The guest as testinfra sees it: `guest.host.interface("lan0").mtu`."""
+        from lab.guest.inspection import inspect
+
+        return inspect(self.name, self.session(), COMMAND_S)
 
     def close(self) -> None:
         if self._session:

@@ -1,0 +1,158 @@
+"""pytest over a lab: `lab`, `guest`, `client`, `server` and `agent` as fixtures.
+
+The lab is brought up once a session, belongs to the pytest process and goes with it, however
+that ends. `--lab NAME` runs the tests against a lab that is up already, and leaves it up.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from secrets import token_hex
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from lab.guest.agent_client import AgentClient
+    from lab.running import RunningGuest, RunningLab
+
+DEFAULT_TOPOLOGY = "topologies/default.yaml"
+UP_S = 45 * 60.0
+REPORT_S = 15.0
+CONSOLE_LINES = 40
+
+LabFactory = Callable[[Path], "RunningLab"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("lab")
+    group.addoption("--topology", default=None, help="the topology `lab` is brought up from")
+    group.addoption("--lab", default=None, help="use this lab, which is up, and leave it up")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Finalizers run on ctrl-C but not on SIGTERM (pytest #5243): make one the other.
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt("terminated")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "guest_name" in metafunc.fixturenames:
+        from lab.topology.load import load
+
+        path = _topology(metafunc.config)
+        metafunc.parametrize("guest_name", list(load(path).topology.guests), scope="session")
+
+
+@pytest.fixture(scope="session")
+def lab_factory(pytestconfig: pytest.Config) -> Iterator[LabFactory]:
+    """Brings topologies up, each once a session; all of them go at its end."""
+    labs: dict[Path, RunningLab] = {}
+    with ExitStack() as stack:
+
+        def bring_up(path: Path) -> RunningLab:
+            if path not in labs:
+                with _uncaptured(pytestconfig):
+                    labs[path] = stack.enter_context(_bound_lab(path))
+            return labs[path]
+
+        yield bring_up
+
+
+def _bound_lab(path: Path) -> AbstractContextManager[RunningLab]:
+    from lab.bringup import bound_lab
+    from lab.deadline import Deadline
+    from lab.preparation import prepare
+    from lab.progress import Progress
+    from lab.topology.load import load
+
+    loaded = load(path)
+    progress, deadline = Progress(), Deadline(UP_S)
+    prepared = prepare(loaded, wanted="auto", progress=progress, deadline=deadline)
+    # Unique, so that several test runs go on side by side.
+    name = f"{loaded.topology.name[:32]}-{token_hex(3)}"
+    return bound_lab(prepared, name, progress=progress, deadline=deadline)
+
+
+@pytest.fixture(scope="session")
+def lab(pytestconfig: pytest.Config, lab_factory: LabFactory) -> Iterator[RunningLab]:
+    """The lab of `--topology`, or the one named by `--lab`."""
+    if name := pytestconfig.getoption("--lab"):
+        from lab.running import find
+
+        with find(name) as running:
+            yield running
+    else:
+        yield lab_factory(_topology(pytestconfig))
+
+
+@pytest.fixture
+def guest(lab: RunningLab, guest_name: str) -> RunningGuest:
+    """Each guest of the lab in turn."""
+    return lab.guest(guest_name)
+
+
+@pytest.fixture
+def client(lab: RunningLab) -> RunningGuest:
+    return lab.guest("client")
+
+
+@pytest.fixture
+def server(lab: RunningLab) -> RunningGuest:
+    return lab.guest("server")
+
+
+@pytest.fixture
+def agent(client: RunningGuest) -> Iterator[AgentClient]:
+    """The datapath agent of `client`, in a conversation of this test's own."""
+    with client.agent() as agent:
+        yield agent
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    """Show what the guests of a failed test said: console and kernel log."""
+    report = yield
+    if report.failed:
+        from lab.running import RunningGuest, RunningLab
+
+        found: dict[int, RunningGuest] = {}
+        for value in getattr(item, "funcargs", {}).values():
+            if isinstance(value, RunningGuest):
+                found[id(value)] = value
+            elif isinstance(value, RunningLab):
+                found |= {id(guest): guest for guest in value.guests.values()}
+        for guest in found.values():
+            report.sections.append((f"console of {guest.name}", guest.console.tail(CONSOLE_LINES)))
+            report.sections.append((f"dmesg of {guest.name}", _dmesg(guest)))
+    return report
+
+
+def _dmesg(guest: RunningGuest) -> str:
+    from lab.deadline import Deadline
+    from lab.errors import LabError
+
+    try:
+        deadline = Deadline(REPORT_S)
+        done = guest.session(deadline).run(f"dmesg | tail -n {CONSOLE_LINES}", deadline=deadline)
+    except LabError as error:
+        return f"(not to be had: {error.message})"
+    return done.stdout
+
+
+def _topology(config: pytest.Config) -> Path:
+    return Path(config.getoption("--topology") or config.rootpath / DEFAULT_TOPOLOGY)
+
+
+def _uncaptured(config: pytest.Config) -> AbstractContextManager[None]:
+    """Let progress through: a bring-up, and more so a first image build, takes its time."""
+    manager = config.pluginmanager.getplugin("capturemanager")
+    uncaptured: AbstractContextManager[None] = manager.global_and_fixture_disabled()
+    return uncaptured
