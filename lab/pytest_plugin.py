@@ -7,7 +7,8 @@ that ends. `--lab NAME` runs the tests against a lab that is up already, and lea
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from secrets import token_hex
@@ -34,15 +35,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--lab", default=None, help="use this lab, which is up, and leave it up")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    # Finalizers run on ctrl-C but not on SIGTERM (pytest #5243): make one the other.
-    signal.signal(signal.SIGTERM, _interrupt)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt("terminated")
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "guest_name" in metafunc.fixturenames:
         from lab.topology.load import load
@@ -51,10 +43,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("guest_name", list(load(path).topology.guests), scope="session")
 
 
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt("terminated")
+
+
 @pytest.fixture(scope="session")
 def lab_factory(pytestconfig: pytest.Config) -> Iterator[LabFactory]:
     """Brings topologies up, each once a session; all of them go at its end."""
     labs: dict[Path, RunningLab] = {}
+    # Finalizers run on ctrl-C but not on SIGTERM (pytest #5243): make one the other.
+    signal.signal(signal.SIGTERM, _interrupt)
     with ExitStack() as stack:
 
         def bring_up(path: Path) -> RunningLab:
@@ -120,19 +118,24 @@ def agent(client: RunningGuest) -> Iterator[AgentClient]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
     """Show what the guests of a failed test said: console and kernel log."""
     report = yield
-    if report.failed:
-        from lab.running import RunningGuest, RunningLab
-
-        found: dict[int, RunningGuest] = {}
-        for value in getattr(item, "funcargs", {}).values():
-            if isinstance(value, RunningGuest):
-                found[id(value)] = value
-            elif isinstance(value, RunningLab):
-                found |= {id(guest): guest for guest in value.guests.values()}
-        for guest in found.values():
+    # No lab was touched where its module was never imported.
+    if report.failed and "lab.running" in sys.modules:
+        for guest in _guests_of(getattr(item, "funcargs", {})):
             report.sections.append((f"console of {guest.name}", guest.console.tail(CONSOLE_LINES)))
             report.sections.append((f"dmesg of {guest.name}", _dmesg(guest)))
     return report
+
+
+def _guests_of(fixtures: Mapping[str, object]) -> Iterable[RunningGuest]:
+    from lab.running import RunningGuest, RunningLab
+
+    found: dict[int, RunningGuest] = {}
+    for value in fixtures.values():
+        if isinstance(value, RunningGuest):
+            found[id(value)] = value
+        elif isinstance(value, RunningLab):
+            found |= {id(guest): guest for guest in value.guests.values()}
+    return found.values()
 
 
 def _dmesg(guest: RunningGuest) -> str:
