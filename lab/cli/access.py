@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from lab.cli.options import seconds_option
 from lab.deadline import Deadline
-from lab.errors import InputError
 
 FOLLOW_INTERVAL_S = 0.2
 
@@ -48,12 +48,8 @@ def exec_(
 ) -> int:
     """Run a command in a guest; its output and exit status are the command's own."""
     from lab.running import find
-    from lab.units import parse_seconds
 
-    try:
-        seconds = parse_seconds(timeout)
-    except ValueError as error:
-        raise InputError(f"--timeout {timeout}: {error}") from None
+    deadline = Deadline(seconds_option("--timeout", timeout))
     # One word is taken as shell text, as ssh does; several as one command's arguments.
     line = command[0] if len(command) == 1 else shlex.join(command)
     with find(lab) as running:
@@ -62,7 +58,7 @@ def exec_(
             .session()
             .run(
                 line,
-                deadline=Deadline(seconds),
+                deadline=deadline,
                 on_stdout=_writer(sys.stdout.fileno()),
                 on_stderr=_writer(sys.stderr.fileno()),
             )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lab.cli.options import seconds_option
 from lab.deadline import Deadline
 from lab.errors import InputError, LabError
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from lab.topology.load import LoadedTopology
 
 DEFAULT_TOPOLOGY = Path("topologies/default.yaml")
-# An image build dominates; bring-up itself is bounded more tightly inside.
-UP_S = 45 * 60.0
 REAP_S = 300.0
 
 TopologyArgument = Annotated[Path, typer.Argument(help="The topology's YAML file.")]
@@ -35,6 +34,7 @@ def up(
     name: Annotated[
         str | None, typer.Option(help="The lab's name, by default the topology's.")
     ] = None,
+    timeout: Annotated[str, typer.Option(help="The deadline of it all.")] = "45min",
     expires: Annotated[str, typer.Option(help="After this, `lab reap` may remove it.")] = "24h",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print domain XML and commands; create no lab.")
@@ -47,17 +47,13 @@ def up(
     from lab.record import load
     from lab.topology.load import load as load_topology
     from lab.topology.model import LAB_NAME_PATTERN
-    from lab.units import parse_seconds
 
     if name is not None and not re.fullmatch(LAB_NAME_PATTERN, name):
         raise InputError(f"--name {name}: letters, digits and dashes, a letter first, at most 40")
     if accel not in ("auto", "kvm", "tcg"):
         raise InputError(f"--accel {accel}: it is auto, kvm or tcg")
-    try:
-        life_s = parse_seconds(expires)
-    except ValueError as error:
-        raise InputError(f"--expires {expires}: {error}") from None
-    deadline = Deadline(UP_S)
+    life_s = seconds_option("--expires", expires)
+    deadline = Deadline(seconds_option("--timeout", timeout))
     progress = Progress()
     loaded = load_topology(topology)
     name = name or loaded.topology.name
