@@ -243,7 +243,12 @@ class _Bringup:
 
 def _seed(guest: GuestPlan, image: GuestImage, kernel: Kernel | None, tree: FileTree) -> bytes:
     if kernel is None:
-        return nocloud_iso(tree, hostname=guest.name, instance_id=str(guest.uuid))
+        return nocloud_iso(
+            tree,
+            hostname=guest.name,
+            instance_id=str(guest.uuid),
+            management_mac=guest.management_mac,
+        )
     # The kernel unpacks archives that stand one behind another, each at a multiple of 4 bytes.
     initramfs = kernel.initramfs.read_bytes()
     return initramfs + b"\0" * (-len(initramfs) % 4) + newc_cpio(tree)

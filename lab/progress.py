@@ -81,7 +81,8 @@ class Progress:
                 return
             if self._status is not None and not self._running:
                 self._status.stop()
-            print(f"[{step.elapsed_s:6.1f} s] {step.title}: {outcome}", file=self._stream, flush=True)
+            line = f"[{step.elapsed_s:6.1f} s] {step.title}: {outcome}"
+            print(line, file=self._stream, flush=True)
 
 
 def _describe(step: Step) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from ipaddress import IPv4Address
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -100,7 +100,7 @@ class RunningLab:
         self.keyring = Keyring(record.directory / "keys")
         self.guests = {
             name: RunningGuest(
-                guest, ssh_target(guest, self.keyring), lambda g=guest: self._check_alive(g)
+                guest, ssh_target(guest, self.keyring), partial(self._check_alive, guest)
             )
             for name, guest in self.plan.guests.items()
         }

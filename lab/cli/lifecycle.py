@@ -92,10 +92,10 @@ def _keep_up(record: Record, loaded: LoadedTopology, progress: Any) -> None:
 
 def _print_dry_run(prepared: Prepared) -> None:
     from lab.fabric.commands import shell_commands
+    from lab.host.state import labs_dir
     from lab.plan import Identity, plan
     from lab.providers.libvirt.domain import render
     from lab.providers.storage import disk_commands
-    from lab.record import labs_dir
 
     topology = prepared.loaded.topology
     # The id and slot of a real lab are drawn when it is made.
