@@ -1,0 +1,7 @@
+"""`python -m datapath_agent`."""
+
+import sys
+
+from datapath_agent.main import main
+
+sys.exit(main())

@@ -1,0 +1,32 @@
+"""What a workload is, and what it hands back."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# `run(run, parameters)` measures and returns a result made by `result()`, or raises Fault.
+# `run` is a datapath_agent.run.Run, `parameters` the checked dict.
+Workload = namedtuple("Workload", ["summary", "parameters", "run"])
+
+HIGHER = "higher"
+LOWER = "lower"
+
+
+def metric(name: str, unit: str, direction: str, value: float) -> dict[str, Any]:
+    """One figure; `direction` says which way is better."""
+    return {"name": name, "unit": unit, "direction": direction, "value": value}
+
+
+def result(
+    metrics: list[dict[str, Any]],
+    *,
+    samples: dict[str, list[int]] | None = None,
+    raw: Any = None,
+    command: str = "",
+) -> dict[str, Any]:
+    """What a run measured. `raw` is the tool's own output, `command` can be pasted to a shell."""
+    return {"metrics": metrics, "samples": samples or {}, "raw": raw, "command": command}
