@@ -16,10 +16,10 @@ from lab.guest.agent_client import AgentClient
 from lab.guest.agent_file import agent_bytes
 from lab.guest.console import ConsoleLog
 from lab.guest.keys import KeyPair, Keyring
-from lab.guest.setup import AGENT_PATH, seed_tree
+from lab.guest.setup import AGENT_PATH, SETUP_PATH, seed_tree
 from lab.guest.ssh import Session, SshTarget, authenticate, greet
 from lab.host.accelerator import scale_s
-from lab.images.image import GuestImage, Kernel
+from lab.images.image import Kernel
 from lab.images.seed import FileTree, newc_cpio, nocloud_iso
 from lab.janitor import watched
 from lab.plan import GuestPlan, LabPlan, plan
@@ -181,7 +181,7 @@ class _Bringup:
                 authorized_key=login.public,
                 agent=agent,
             )
-            guest.seed.write_bytes(_seed(guest, image, kernel, tree))
+            guest.seed.write_bytes(seed_bytes(guest, kernel, tree))
         fabric.result()
         with self._phase(guest, "define"):
             self._provider.define(
@@ -241,13 +241,15 @@ class _Bringup:
         self._phases[guest.name][name] = time.monotonic() - start_s
 
 
-def _seed(guest: GuestPlan, image: GuestImage, kernel: Kernel | None, tree: FileTree) -> bytes:
+def seed_bytes(guest: GuestPlan, kernel: Kernel | None, tree: FileTree) -> bytes:
+    """What brings `tree` into the guest: an initramfs for direct boot, else a NoCloud ISO."""
     if kernel is None:
         return nocloud_iso(
             tree,
             hostname=guest.name,
             instance_id=str(guest.uuid),
             management_mac=guest.management_mac,
+            run=[SETUP_PATH],
         )
     # The kernel unpacks archives that stand one behind another, each at a multiple of 4 bytes.
     initramfs = kernel.initramfs.read_bytes()

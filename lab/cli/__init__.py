@@ -8,7 +8,6 @@ import sys
 from types import FrameType
 from typing import Annotated
 
-import click
 import typer
 
 from lab.cli import access, check, doctor, image, lifecycle, topology
@@ -57,10 +56,10 @@ def _run() -> int:
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return int(error.exit_code)
-    except click.ClickException as error:
-        error.show()
+    except typer.TyperException as error:
+        print(f"lab: {error.format_message()}", file=sys.stderr)
         return int(Exit.BAD_INPUT)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         print("lab: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
     except BrokenPipeError:
