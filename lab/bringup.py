@@ -261,10 +261,9 @@ def _await_milestone(
 ) -> None:
     def reached() -> bool:
         check()
-        milestones = console.milestones()
-        if "failed" in milestones:
-            raise LabError("the guest's set-up failed")
-        return name in milestones
+        if failure := console.failure():
+            raise LabError(f"the guest gave up: {failure}", where=str(console.path))
+        return name in console.milestones()
 
     deadline.poll(reached, f"the boot to reach `{name}`", interval_s=MILESTONE_INTERVAL_S)
 

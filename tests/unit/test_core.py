@@ -98,3 +98,16 @@ def test_the_consoles_tail_is_text_without_control_sequences(tmp_path: Path) -> 
     log.path.write_bytes(b"\x1b[2J\x1b[1;1Hone\r\n\r\nLAB-PHASE userspace\r\n\xfftwo")
     assert log.tail(2) == "LAB-PHASE userspace\n\ufffdtwo"
     assert log.milestones() == {"userspace"}
+    assert log.failure() is None
+
+
+def test_a_rotated_console_is_read_in_order(tmp_path: Path) -> None:
+    for name, data in (("console.log.1", b"a"), ("console.log.0", b"b"), ("console.log", b"c")):
+        (tmp_path / name).write_bytes(data)
+    assert ConsoleLog(tmp_path / "console.log").read() == b"abc"
+
+
+def test_a_guest_that_gives_up_says_why(tmp_path: Path) -> None:
+    log = ConsoleLog(tmp_path / "console.log")
+    log.path.write_bytes(b"[ 1.0] x\r\nLAB-FAILED initramfs: no disk\r\n")
+    assert log.failure() == "initramfs: no disk"
