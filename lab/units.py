@@ -16,7 +16,7 @@ _BITS_PER_S = {"bit": 1, "Kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9}
 _SECONDS: dict[str, int | Fraction] = {"ms": Fraction(1, 1000), "s": 1, "min": 60, "h": 3600}
 
 # Bounded, so that no number a user can write overflows a float or takes long to compute.
-_NUMBER = r"[0-9]{1,15}(\.[0-9]{1,9})?"
+_NUMBER = r"[0-9]{1,18}(\.[0-9]{1,9})?"
 _QUANTITY = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>[A-Za-z/]*)")
 
 

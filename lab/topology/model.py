@@ -131,7 +131,7 @@ class Guest(Model):
     image: Word = "debian-12"
     kernel: Version | None = Field(default=None, description="a kernel of the image, such as 6.12")
     vcpus: int = Field(default=1, ge=1, le=64)
-    memory: ByteSize = 768 * MIB
+    memory: ByteSize = Field(default=768 * MIB, json_schema_extra={"default": "768MiB"})
     cpu: Word | None = Field(default=None, description="QEMU CPU model; by accelerator if absent")
     hyperv: bool = Field(default=False, description="Hyper-V enlightenments (KVM only)")
     scsi: Scsi = Scsi()

@@ -61,7 +61,7 @@ def parse_yaml(text: str, path: Path) -> Tree:
         node = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         raise TopologyError([_syntax_problem(error, path)]) from None
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
         # PyYAML lets chr() and int() fail on escapes and directives that are out of range.
         place = f"{path}:{loader.line + 1}"
         raise TopologyError([Problem(place, f"not valid YAML: {error}")]) from None
