@@ -33,6 +33,7 @@ SESSION_URI = "qemu:///session"
 # enough for an image to be built between `ensure` and the first guest.
 IDLE_S = 1800
 STOP_S = 10.0
+CLOSING_S = 1.0
 
 # One lock for the machine, not one for each state directory: the sockets exist once.
 LOCK = Path("/run/lock/lab-libvirt.lock")
@@ -100,7 +101,12 @@ def stop_own(state_dir: Path) -> None:
     with locked(LOCK, "stopping libvirt", deadline):
         running = own_daemons(state_dir)
         hypervisors = [each for each in running if each is not VIRTLOGD]
-        if any(_in_use(each) for each in hypervisors):
+        try:
+            # A connection that has just been closed is still a connection for a moment.
+            deadline.within(CLOSING_S).poll(
+                lambda: not any(map(_in_use, hypervisors)), "clients of libvirt to go"
+            )
+        except DeadlineExceeded:
             return
         # virtlogd last: the others write through it.
         for daemon in sorted(running, key=lambda each: each is VIRTLOGD):
