@@ -32,6 +32,7 @@ MINIMUM_FREE_MIB = 4 * 1024
 # The two guests of topologies/default.yaml.
 MINIMUM_MEMORY_MIB = 2 * 1024
 MIB = 1024**2
+VERSION_S = 1.5
 
 SETUP = "make setup"
 TUN = Path("/dev/net/tun")
@@ -89,7 +90,9 @@ def checks(state_dir: Path, ports: range) -> list[Check]:
         try:
             found.append(check())
         except (LabError, OSError) as error:
-            found.append(Check(name, "broken", str(error), "the check itself failed"))
+            why = "this could not be checked, so it is not known to work"
+            hint = getattr(error, "hint", None) or "mend what is named, and run lab doctor again"
+            found.append(Check(name, "broken", str(error), why, hint))
     return found
 
 
@@ -107,15 +110,14 @@ def _python() -> Check:
 def _qemu() -> Check:
     if not shutil.which(accelerator.QEMU):
         return Check("qemu", "broken", "not installed", "it runs the guests", SETUP)
-    said = run([accelerator.QEMU, "--version"], deadline=Deadline(2)).stdout
+    said = run([accelerator.QEMU, "--version"], deadline=Deadline(VERSION_S)).stdout
     match = re.search(r"version (\d+)\.(\d+)\.(\d+)", said)
     if not match:
         return Check("qemu", "broken", f"no version in {said[:60]!r}", "it runs the guests", SETUP)
     version = tuple(map(int, match.groups()))
     if version < MINIMUM_QEMU:
-        return Check(
-            "qemu", "broken", _dotted(version), f"older than {_dotted(MINIMUM_QEMU)}", SETUP
-        )
+        why = f"the lab needs QEMU {_dotted(MINIMUM_QEMU)}"
+        return Check("qemu", "broken", _dotted(version), why, SETUP)
     return Check("qemu", "ok", _dotted(version))
 
 
@@ -137,12 +139,11 @@ def _libvirt() -> Check:
         return Check("libvirt", "ok", f"{daemon.program}, not running: the lab will start it")
     if libvirt_daemon.kvm_trap():
         # Asking would take ten seconds and more.
-        return Check("libvirt", "warning", "running, not asked", "see kvm below")
-    _, version = versions(libvirt_daemon.SYSTEM_URI, Deadline(1.5))
+        return Check("libvirt", "warning", "running, not asked", "see kvm below", "see kvm below")
+    _, version = versions(libvirt_daemon.SYSTEM_URI, Deadline(VERSION_S))
     if version < MINIMUM_LIBVIRT:
-        return Check(
-            "libvirt", "broken", _dotted(version), f"older than {_dotted(MINIMUM_LIBVIRT)}", SETUP
-        )
+        why = f"the lab needs libvirt {_dotted(MINIMUM_LIBVIRT)}"
+        return Check("libvirt", "broken", _dotted(version), why, SETUP)
     return Check("libvirt", "ok", f"{_dotted(version)}, running")
 
 
