@@ -14,7 +14,7 @@ from lab.units import ByteSize
 
 RECIPES_DIR = Path(__file__).resolve().parents[2] / "guests" / "images"
 
-GuestPath = Annotated[str, Field(pattern=r"^(/[^/\0]+)+$")]
+GuestPath = Annotated[str, Field(pattern=r"^(/[^/]+)+$")]
 Mode = Annotated[str, Field(pattern=r"^0[0-7]{3}$", description="permission bits, such as 0644")]
 
 
@@ -48,6 +48,7 @@ class DebianRecipe(Model):
     cmdline: tuple[str, ...] = ()
     size: ByteSize = Field(description="of the root file system, mostly holes")
     modules: tuple[str, ...] = Field(description="loaded by the initramfs, with what they need")
+    exclude: tuple[str, ...] = Field(default=(), description="paths that dpkg does not unpack")
     files: dict[GuestPath, RecipeFile] = {}
     units: dict[str, str] = Field(default={}, description="systemd unit name -> its text")
 
