@@ -13,7 +13,6 @@ from lab.topology.rules import Finding, Host, each_nic, each_rdma
 MAX_INTERFACE_NAME = 15
 # e1000e: max_hw_frame_size of the 82574 (9234) less VLAN_ETH_HLEN and ETH_FCS_LEN.
 E1000E_MAX_MTU = 9212
-# Images whose kernels have no siw module: CONFIG_RDMA_SIW is not set in Debian's configuration.
 NO_SIW = ("debian-12",)
 
 
@@ -191,7 +190,7 @@ def siw_has_no_mtu(topology: Topology, host: Host | None) -> Iterator[Finding]:
 
 
 def siw_is_there(topology: Topology, host: Host | None) -> Iterator[Finding]:
-    """Debian builds its kernels without siw: debian/config/config of its linux package."""
+    """Debian's kernels: "CONFIG_RDMA_SIW is not set" in /boot/config of 6.1.0-57 and 6.12.117."""
     for loc, name, rdma, guest in each_rdma(topology):
         if rdma.model == "siw" and guest.image in NO_SIW:
             message = f"RDMA device `{name}`: the kernels of image {guest.image} have no siw"
