@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.fabric.plan import FabricPlan, SegmentPlan, TapPlan
-from lab.topology.model import Disk, Guest, Rdma, RootDisk, ScsiHardware, Topology
+from lab.topology.derive import ROOT, hbas
+from lab.topology.model import MAX_GUESTS, MAX_SEGMENTS, Disk, Guest, Rdma, RootDisk, Topology
 
 MAX_SLOTS = 256
-MAX_GUESTS = 32
 # 256 slots of 32 ports end below Linux's ephemeral range (32768).
 FIRST_SSH_PORT = 22000
 # Data networks: /24s of 10.64.0.0/10, away from QEMU's own 10.0.2.0/24.
 SUBNETS = ipaddress.IPv4Network("10.64.0.0/10")
-MAX_SEGMENTS = 64
 MANAGEMENT_NIC = 0xFF
 
 
@@ -205,40 +204,29 @@ def _mac(slot: int, guest: int, nic: int) -> str:
 
 def _storage(guest: Guest, directory: Path) -> tuple[tuple[HbaPlan, ...], tuple[DiskPlan, ...]]:
     """Controllers and disks, the root disk first: HBA 0 is always the root disk's own."""
-    hbas: dict[str, HbaPlan] = {}
-    luns: dict[str, int] = {}
-    disks: list[DiskPlan] = []
+    planned: list[HbaPlan] = []
+    placed: dict[str, tuple[int, int]] = {}
     iothreads = 0
-
-    def place(serial: str, spec: Disk | RootDisk, hba_name: str, queues: int | None) -> None:
-        nonlocal iothreads
-        if hba_name not in hbas:
-            if spec.iothread:
-                iothreads += 1
-            hbas[hba_name] = HbaPlan(len(hbas), queues, iothreads if spec.iothread else None)
-        lun = luns.get(hba_name, 0)
-        luns[hba_name] = lun + 1
-        suffix = "raw" if isinstance(spec, Disk) and spec.format == "raw" else "qcow2"
-        disks.append(
-            DiskPlan(
-                serial=serial,
-                target=f"sd{_letters(len(disks))}",
-                path=directory / f"{serial}.{suffix}",
-                spec=spec,
-                hba=hbas[hba_name].index,
-                lun=lun,
-            )
+    for index, hba in enumerate(hbas(guest)):
+        iothreads += hba.iothread
+        planned.append(HbaPlan(index, hba.queues, iothreads if hba.iothread else None))
+        placed |= {serial: (index, lun) for lun, serial in enumerate(hba.disks)}
+    specs: dict[str, Disk | RootDisk] = {ROOT: guest.root, **guest.disks}
+    return tuple(planned), tuple(
+        DiskPlan(
+            serial=serial,
+            target=f"sd{_letters(number)}",
+            path=directory / f"{serial}.{_format(spec)}",
+            spec=spec,
+            hba=placed[serial][0],
+            lun=placed[serial][1],
         )
+        for number, (serial, spec) in enumerate(specs.items())
+    )
 
-    place("root", guest.root, "own:root", None)
-    for name, disk in guest.disks.items():
-        if disk.hba:
-            place(name, disk, f"named:{disk.hba}", guest.scsi.queues)
-        elif guest.scsi.hardware is ScsiHardware.SHARED:
-            place(name, disk, "shared", guest.scsi.queues)
-        else:
-            place(name, disk, f"own:{name}", disk.queues or guest.scsi.queues)
-    return tuple(hbas.values()), tuple(disks)
+
+def _format(spec: Disk | RootDisk) -> str:
+    return spec.format if isinstance(spec, Disk) else "qcow2"
 
 
 def _letters(index: int) -> str:

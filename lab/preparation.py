@@ -13,7 +13,7 @@ from typing import Literal
 from lab.deadline import Deadline
 from lab.errors import InputError, LabError
 from lab.host import accelerator, libvirt_daemon
-from lab.host.capabilities import Capabilities, probe_capabilities
+from lab.host.capabilities import probe_capabilities
 from lab.host.state import images_dir, state_root
 from lab.images import cache
 from lab.images.image import GuestImage, Kernel
@@ -21,7 +21,7 @@ from lab.images.recipe import load_recipe
 from lab.progress import Progress
 from lab.providers.libvirt.domain import DirectBoot, DiskBoot, Machine
 from lab.providers.storage import check_space
-from lab.topology.lint import lint
+from lab.topology.lint import check
 from lab.topology.load import LoadedTopology
 
 WantedAccelerator = Literal["auto", "kvm", "tcg"]
@@ -61,7 +61,7 @@ def prepare(
     Raises InputError, naming file and line, for what this host cannot give; LabError when the
     host itself is at fault.
     """
-    raise_problems(loaded, None)
+    check(loaded, None)
     state_root().mkdir(parents=True, exist_ok=True)
     check_space(state_root())
     with ThreadPoolExecutor(1) as pool:
@@ -82,7 +82,7 @@ def prepare(
             deadline=deadline,
         )
         capabilities = probe_capabilities(uri.result(), chosen.name, deadline)
-    raise_problems(loaded, capabilities)
+    check(loaded, capabilities)
     return Prepared(
         loaded=loaded,
         images=images,
@@ -96,12 +96,6 @@ def prepare(
         ),
         accelerator_reason=chosen.reason,
     )
-
-
-def raise_problems(loaded: LoadedTopology, capabilities: Capabilities | None) -> None:
-    """InputError with every problem lint finds, one line each."""
-    if problems := lint(loaded, capabilities):
-        raise InputError("\n".join(str(problem) for problem in problems))
 
 
 def _images(
