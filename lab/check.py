@@ -10,7 +10,8 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from ipaddress import IPv4Address
 from typing import Literal, Protocol
 
@@ -34,7 +35,7 @@ from lab.topology.model import Nic, Topology
 MIB = 1 << 20
 # One measurement with its start-up in an emulated guest, beside the time it measures for.
 MEASUREMENT_S = 60.0
-RDMA_LATENCY_ITERATIONS = 1000
+RDMA_ITERATIONS = 1000
 
 # native: the device class and driver that one has in production (virtio). emulated: software
 # standing in for hardware (e1000e, rxe, siw): its figures say that it works, not how fast.
@@ -184,10 +185,10 @@ def _storage(topology: Topology, profile: Profile) -> Iterator[Check]:
         for disk in spec.disks:
             # Writes come first: reading what a new disk never held measures the host's zeros.
             for pattern, block_bytes, iodepth, metric, words in (
-                ("write", MIB, 8, "write_throughput", "write 1 MiB sequential"),
-                ("read", MIB, 8, "read_throughput", "read 1 MiB sequential"),
-                ("randwrite", 4096, 32, "write_iops", "write 4 KiB random QD32"),
-                ("randread", 4096, 32, "read_iops", "read 4 KiB random QD32"),
+                ("write", MIB, 8, "write_throughput", "write 1 MiB"),
+                ("read", MIB, 8, "read_throughput", "read 1 MiB"),
+                ("randwrite", 4096, 32, "write_iops", "write 4 KiB random"),
+                ("randread", 4096, 32, "read_iops", "read 4 KiB random"),
             ):
                 workload = Fio(
                     disk=disk,
@@ -197,7 +198,7 @@ def _storage(topology: Topology, profile: Profile) -> Iterator[Check]:
                     runtime_s=profile.runtime_s,
                 )
                 yield Check(
-                    f"storage: {words}",
+                    words,
                     (guest,),
                     f"{guest} {disk}",
                     metric,
@@ -212,7 +213,7 @@ def _alone(guest: str, workload: Workload) -> Callable[[Agents, Deadline], Resul
 
 @dataclass(frozen=True)
 class _Link:
-    """Two NICs of different guests on one segment, in one direction."""
+    """Two devices of different guests on one segment, in one direction."""
 
     source: str
     source_nic: str
@@ -220,16 +221,26 @@ class _Link:
     sink_nic: str
     fidelity: Fidelity
 
-    @property
-    def guests(self) -> tuple[str, str]:
-        return self.source, self.sink
-
-    @property
-    def place(self) -> str:
-        return f"{self.source} -> {self.sink} ({self.sink_nic})"
-
     def reversed(self) -> _Link:
         return _Link(self.sink, self.sink_nic, self.source, self.source_nic, self.fidelity)
+
+    def check(
+        self, what: str, metric: str, server: Workload, client: Callable[..., Workload]
+    ) -> Check:
+        """`server` runs at the sink, and `client`, given its port, at the source."""
+
+        def measure(agents: Agents, deadline: Deadline) -> Result:
+            with agents[self.sink].start(server, deadline=deadline) as listening:
+                return agents[self.source].run(client(port=listening.port), deadline=deadline)
+
+        return Check(
+            what=what,
+            guests=(self.source, self.sink),
+            place=f"{self.source} -> {self.sink} {self.sink_nic}",
+            metric=metric,
+            fidelity=self.fidelity,
+            measure=measure,
+        )
 
 
 def _links(topology: Topology) -> Iterator[_Link]:
@@ -247,44 +258,20 @@ def _links(topology: Topology) -> Iterator[_Link]:
 def _network(lab: CheckedLab, profile: Profile) -> Iterator[Check]:
     for link in _links(lab.topology):
         for way in (link, link.reversed()):
-            yield Check(
+            address = str(lab.guests[way.sink].addresses[way.sink_nic])
+            yield way.check(
                 "TCP, one connection",
-                way.guests,
-                way.place,
                 "throughput",
-                way.fidelity,
-                _tcp(way, str(lab.guests[way.sink].addresses[way.sink_nic]), profile),
+                Iperf3Server(address=address),
+                partial(Iperf3Client, address=address, runtime_s=profile.runtime_s),
             )
-        yield Check(
-            "UDP round trip, median",
-            link.guests,
-            link.place,
+        address = str(lab.guests[link.sink].addresses[link.sink_nic])
+        yield link.check(
+            "UDP round trip, p50",
             "rtt_p50",
-            link.fidelity,
-            _udp(link, str(lab.guests[link.sink].addresses[link.sink_nic]), profile),
+            SockperfServer(address=address),
+            partial(SockperfClient, address=address, runtime_s=profile.runtime_s),
         )
-
-
-def _tcp(link: _Link, address: str, profile: Profile) -> Callable[[Agents, Deadline], Result]:
-    def measure(agents: Agents, deadline: Deadline) -> Result:
-        server = Iperf3Server(address=address)
-        with agents[link.sink].start(server, deadline=deadline) as listening:
-            client = Iperf3Client(address=address, port=listening.port, runtime_s=profile.runtime_s)
-            return agents[link.source].run(client, deadline=deadline)
-
-    return measure
-
-
-def _udp(link: _Link, address: str, profile: Profile) -> Callable[[Agents, Deadline], Result]:
-    def measure(agents: Agents, deadline: Deadline) -> Result:
-        server = SockperfServer(address=address)
-        with agents[link.sink].start(server, deadline=deadline) as listening:
-            client = SockperfClient(
-                address=address, port=listening.port, runtime_s=profile.runtime_s
-            )
-            return agents[link.source].run(client, deadline=deadline)
-
-    return measure
 
 
 def _rdma(lab: CheckedLab, profile: Profile) -> Iterator[Check]:
@@ -293,34 +280,35 @@ def _rdma(lab: CheckedLab, profile: Profile) -> Iterator[Check]:
         sink = _rdma_device(lab.topology, link.sink, link.sink_nic)
         if source is None or sink is None:
             continue
-        addresses = (
-            str(lab.guests[link.source].addresses[link.source_nic]),
-            str(lab.guests[link.sink].addresses[link.sink_nic]),
-        )
+        source_address = str(lab.guests[link.source].addresses[link.source_nic])
+        sink_address = str(lab.guests[link.sink].addresses[link.sink_nic])
+        over_rdma = replace(link, source_nic=source, sink_nic=sink, fidelity="emulated")
         tests: tuple[tuple[PerftestTest, str, str, int, int], ...] = (
-            ("ib_write_bw", "RDMA write, 64 KiB", "bandwidth", 65536, 0),
-            ("ib_write_lat", "RDMA write latency, median", "latency_p50", 2,
-             RDMA_LATENCY_ITERATIONS),
-        )  # fmt: skip
+            ("ib_write_bw", "RDMA write 64 KiB", "bandwidth", 65536, 0),
+            ("ib_write_lat", "RDMA write latency, p50", "latency_p50", 2, RDMA_ITERATIONS),
+        )
         for test, what, metric, message_bytes, iterations in tests:
-            yield Check(
+            runtime_s = max(1, round(profile.runtime_s))
+            yield over_rdma.check(
                 what,
-                link.guests,
-                f"{link.source} -> {link.sink} ({sink})",
                 metric,
-                "emulated",
-                _verbs(
-                    link,
-                    addresses,
-                    PerftestServer(
-                        test=test,
-                        device=sink,
-                        gid_address=addresses[1],
-                        message_bytes=message_bytes,
-                        iterations=iterations,
-                        runtime_s=max(1, round(profile.runtime_s)),
-                    ),
-                    source,
+                PerftestServer(
+                    test=test,
+                    device=sink,
+                    gid_address=sink_address,
+                    message_bytes=message_bytes,
+                    iterations=iterations,
+                    runtime_s=runtime_s,
+                ),
+                partial(
+                    PerftestClient,
+                    test=test,
+                    device=source,
+                    gid_address=source_address,
+                    address=sink_address,
+                    message_bytes=message_bytes,
+                    iterations=iterations,
+                    runtime_s=runtime_s,
                 ),
             )
 
@@ -328,26 +316,3 @@ def _rdma(lab: CheckedLab, profile: Profile) -> Iterator[Check]:
 def _rdma_device(topology: Topology, guest: str, nic: str) -> str | None:
     devices = topology.guests[guest].rdma.items()
     return next((name for name, rdma in devices if rdma.nic == nic), None)
-
-
-def _verbs(
-    link: _Link, addresses: tuple[str, str], server: PerftestServer, device: str
-) -> Callable[[Agents, Deadline], Result]:
-    def measure(agents: Agents, deadline: Deadline) -> Result:
-        with agents[link.sink].start(server, deadline=deadline) as listening:
-            client = PerftestClient(
-                test=server.test,
-                device=device,
-                address=addresses[1],
-                port=listening.port,
-                gid_address=addresses[0],
-                message_bytes=server.message_bytes,
-                iterations=server.iterations,
-                runtime_s=server.runtime_s,
-            )
-            result = agents[link.source].run(client, deadline=deadline)
-            # The server ends by itself, with figures of its own.
-            listening.wait(deadline)
-            return result
-
-    return measure

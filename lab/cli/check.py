@@ -73,11 +73,12 @@ def as_document(report: CheckReport) -> dict[str, Any]:
 
 
 def print_table(report: CheckReport) -> None:
+    from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"lab check, {report.elapsed_s:.0f} s")
+    table = Table(title=f"lab check, {report.elapsed_s:.0f} s", box=SIMPLE)
     for heading in ("what", "guests"):
         table.add_column(heading)
     table.add_column("figure", justify="right")
@@ -89,7 +90,8 @@ def print_table(report: CheckReport) -> None:
         table.add_row(
             row.what, row.place, figure, report.accelerator, row.fidelity, str(len(row.figures))
         )
-    Console().print(table)
+    # What is no terminal is taken to be 80 columns wide: too narrow for a log to be read well.
+    Console(width=None if sys.stdout.isatty() else 100).print(table)
     for row in report.rows:
         if row.error:
             print(f"{row.what}, {row.place}: {row.error}", file=sys.stderr)
