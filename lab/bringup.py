@@ -185,7 +185,7 @@ class _Bringup:
         fabric.result()
         with self._phase(guest, "define"):
             self._provider.define(
-                guest, self._prepared.boot(guest.name, guest.management_mac, guest.seed)
+                guest, image, self._prepared.boot(guest.name, guest.management_mac, guest.seed)
             )
 
     def _boot(self, guest: GuestPlan, target: SshTarget) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
+from functools import partial
 
 from lab.deadline import Deadline
 from lab.errors import LabError
@@ -14,7 +14,7 @@ from lab.fabric import namespace
 from lab.fabric.plan import FabricPlan, TapPlan
 from lab.host import libvirt_daemon
 from lab.host.state import labs_dir, state_root
-from lab.providers.libvirt.provider import LibvirtProvider
+from lab.providers.libvirt.provider import LibvirtProvider, qemu_pids
 from lab.record import RECORD, Record, forget, load, own, records, registry
 
 TEARDOWN_S = 60.0
@@ -59,21 +59,14 @@ def _destroy_domains(record: Record, deadline: Deadline) -> None:
     with LibvirtProvider(uri, record.identity) as provider:
         for domain in record.domains:
             provider.destroy(domain, deadline)
-    # libvirt may have been in the middle of starting one when its client was killed.
-    deadline.poll(
-        lambda: not list(_qemu_processes(record.identity.prefix)),
-        f"QEMU processes of {record.identity.prefix} to end",
-    )
+            # libvirt may have been in the middle of starting it when its client was killed.
+            deadline.poll(
+                partial(_without_processes, domain), f"the QEMU process of {domain} to end"
+            )
 
 
-def _qemu_processes(prefix: str) -> Iterator[int]:
-    """Pids of QEMU processes whose guest's name begins with `prefix`."""
-    marker = f"guest={prefix}".encode()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                if marker in (entry / "cmdline").read_bytes():
-                    yield int(entry.name)
+def _without_processes(domain: str) -> bool:
+    return not list(qemu_pids(domain))
 
 
 def reap(deadline: Deadline) -> list[tuple[str, str]]:

@@ -106,7 +106,7 @@ def _print_dry_run(prepared: Prepared) -> None:
         for command in disk_commands(guest, prepared.images[name]):
             print(shlex.join(command))
         boot = prepared.boot(name, guest.management_mac, guest.seed)
-        print(render(guest, lab.identity, boot, prepared.machine), end="")
+        print(render(guest, lab.identity, prepared.images[name], boot, prepared.machine), end="")
 
 
 def down(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from lab.deadline import Deadline
+from lab.images.image import GuestImage
 from lab.plan import GuestPlan
 from lab.providers.libvirt.domain import DirectBoot, DiskBoot
 
@@ -12,7 +13,7 @@ from lab.providers.libvirt.domain import DirectBoot, DiskBoot
 class Provider(Protocol):
     """Creates and ends machines by the names that a plan gives them."""
 
-    def define(self, guest: GuestPlan, boot: DirectBoot | DiskBoot) -> None:
+    def define(self, guest: GuestPlan, image: GuestImage, boot: DirectBoot | DiskBoot) -> None:
         """Create the machine, paused: its console is kept from the first byte it will write."""
 
     def resume(self, guest: GuestPlan) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.deadline import Deadline
+from lab.images.image import GuestImage
 from lab.plan import Identity, plan
 from lab.process import run
 from lab.providers.libvirt.domain import DirectBoot, DiskBoot, Machine, render
@@ -22,6 +23,7 @@ TCG = Machine("tcg", "namespace", vhost=False)
 ROOTLESS = Machine("tcg", "sockets", vhost=False)
 DIRECT = DirectBoot(Path("/images/vmlinux"), Path("/labs/seed"), ("root=LABEL=root", "quiet"))
 DISK = DiskBoot(Path("/labs/seed"))
+IMAGE = GuestImage("golden", "d" * 64, Path("/images/root.img"), "raw", {}, None, "direct", 1)
 
 CASES = {
     "default-client-tcg": ("topologies/default.yaml", "client", DIRECT, TCG),
@@ -35,7 +37,7 @@ CASES = {
 def rendered(case: str) -> str:
     topology, guest, boot, machine = CASES[case]
     lab = plan(load(ROOT / topology).topology, IDENTITY, Path("/labs/golden"))
-    return render(lab.guests[guest], IDENTITY, boot, machine)
+    return render(lab.guests[guest], IDENTITY, IMAGE, boot, machine)
 
 
 @pytest.mark.parametrize("case", CASES)

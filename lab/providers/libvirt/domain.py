@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from lab.images.image import GuestImage
 from lab.plan import DiskPlan, GuestPlan, HbaPlan, Identity, NicPlan
 from lab.topology.model import Disk
 
@@ -53,7 +54,13 @@ class Machine:
     vhost: bool
 
 
-def render(guest: GuestPlan, identity: Identity, boot: DirectBoot | DiskBoot, host: Machine) -> str:
+def render(
+    guest: GuestPlan,
+    identity: Identity,
+    image: GuestImage,
+    boot: DirectBoot | DiskBoot,
+    host: Machine,
+) -> str:
     """The domain XML of `guest`, indented, ending with a newline."""
     # Children in libvirt's qemu namespace need their prefix declared on the root element.
     ET.register_namespace("qemu", QEMU_NAMESPACE)
@@ -79,7 +86,7 @@ def render(guest: GuestPlan, identity: Identity, boot: DirectBoot | DiskBoot, ho
     _text(domain, "on_reboot", "restart")
     # A panicked guest stays for its evidence to be taken.
     _text(domain, "on_crash", "preserve")
-    _devices(domain, guest, boot, host)
+    _devices(domain, guest, image, boot, host)
     _command_line(domain, guest, host)
     ET.indent(domain)
     return ET.tostring(domain, encoding="unicode") + "\n"
@@ -126,11 +133,15 @@ def _cpu(domain: ET.Element, guest: GuestPlan, host: Machine) -> None:
 
 
 def _devices(
-    domain: ET.Element, guest: GuestPlan, boot: DirectBoot | DiskBoot, host: Machine
+    domain: ET.Element,
+    guest: GuestPlan,
+    image: GuestImage,
+    boot: DirectBoot | DiskBoot,
+    host: Machine,
 ) -> None:
     devices = ET.SubElement(domain, "devices")
     for disk in guest.disks:
-        _disk(devices, disk)
+        _disk(devices, disk, image if disk is guest.root_disk else None)
     if isinstance(boot, DiskBoot):
         _seed_iso(devices, boot)
     for hba in guest.hbas:
@@ -148,7 +159,7 @@ def _devices(
     ET.SubElement(devices, "memballoon", model="none")
 
 
-def _disk(devices: ET.Element, disk: DiskPlan) -> None:
+def _disk(devices: ET.Element, disk: DiskPlan, backing: GuestImage | None) -> None:
     spec = disk.spec
     element = ET.SubElement(devices, "disk", type="file", device="disk")
     driver = ET.SubElement(
@@ -162,6 +173,12 @@ def _disk(devices: ET.Element, disk: DiskPlan) -> None:
     if isinstance(spec, Disk):
         driver.set("discard", spec.discard)
     ET.SubElement(element, "source", file=str(disk.path))
+    if backing:
+        store = ET.SubElement(element, "backingStore", type="file")
+        ET.SubElement(store, "format", type=backing.root_format)
+        source = ET.SubElement(store, "source", file=str(backing.root))
+        # libvirt would give the image to the user QEMU runs as, and it may be a user's own file.
+        ET.SubElement(source, "seclabel", model="dac", relabel="no")
     ET.SubElement(element, "target", dev=disk.target, bus="scsi")
     _text(element, "serial", disk.serial)
     ET.SubElement(
