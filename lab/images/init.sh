@@ -56,8 +56,8 @@ if [ -n "$management_mac" ]; then
     ip address add 10.0.2.15/24 dev "$nic" && ip link set "$nic" up || fail "cannot set up $nic"
 fi
 
-# cpio, unlike cp, leaves the modes of directories that the image already has.
-(cd /seed && find . -type f | cpio -pdmu /root 2> /dev/null) || fail 'cannot copy the seed'
+# Without -p the directories of the image keep their modes; new files have those of the seed.
+cp -R --remove-destination /seed/. /root/ || fail 'cannot copy the seed'
 
 mount --move /dev /root/dev
 mount --move /proc /root/proc
