@@ -11,7 +11,7 @@ from lab.errors import LabError
 from lab.images.seed import CHARACTER_DEVICE, DIRECTORY, REGULAR, SYMLINK, CpioEntry, cpio
 
 # Whatever /init calls that is not part of busybox's shell.
-_APPLETS = tuple("sh mount insmod cat usleep ip cp poweroff switch_root".split())
+_APPLETS = ("sh", "mount", "insmod", "cat", "usleep", "ip", "cp", "poweroff", "switch_root")
 
 
 def initramfs(root: Path, release: str, modules: Iterable[str]) -> bytes:
