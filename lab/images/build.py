@@ -77,6 +77,9 @@ def add_files(recipe: DebianRecipe, root: Path) -> None:
     units = {f"/etc/systemd/system/{name}": text for name, text in recipe.units.items()}
     for path, file in {**recipe.files, **_as_files(units)}.items():
         target = root / path.lstrip("/")
+        if not target.parent.resolve().is_relative_to(root.resolve()):
+            # An absolute link inside the image would lead to this host's own files.
+            raise LabError(f"{path} of image {recipe.name} lies behind a symbolic link")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)
         if file.link is not None:
@@ -122,6 +125,15 @@ def make_file_system(root: Path, disk: Path, *, size_bytes: int, deadline: Deadl
 
     Neither journal nor checksums: guests only ever write to overlays that end with them.
     """
-    options = ["-L", "root", "-m", "0", "-O", "^has_journal,^metadata_csum", "-d", root]
+    options: list[str | Path] = [
+        "-L",
+        "root",
+        "-m",
+        "0",
+        "-O",
+        "^has_journal,^metadata_csum",
+        "-d",
+        root,
+    ]
     size = f"{size_bytes // 1024}k"
     run(["mke2fs", "-q", "-t", "ext4", *options, disk, size], deadline=deadline)

@@ -7,14 +7,29 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from lab.errors import InputError
 from lab.units import ByteSize
 
 RECIPES_DIR = Path(__file__).resolve().parents[2] / "guests" / "images"
 
-GuestPath = Annotated[str, Field(pattern=r"^(/[^/]+)+$")]
+
+def _normal_path(path: str) -> str:
+    if not path.startswith("/") or any(part in ("", ".", "..") for part in path[1:].split("/")):
+        raise ValueError("is not an absolute, normal path")
+    return path
+
+
+GuestPath = Annotated[str, AfterValidator(_normal_path)]
 Mode = Annotated[str, Field(pattern=r"^0[0-7]{3}$", description="permission bits, such as 0644")]
 
 
@@ -104,8 +119,10 @@ def parse_recipe(path: Path) -> Recipe:
     try:
         recipe = _RECIPE.validate_python({**fields, "name": path.stem})
     except ValidationError as error:
+        # The first part of a place is the kind of recipe, which the file says anyway.
         problems = "\n".join(
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
+            f"{'.'.join(map(str, each['loc'][1:])) or 'kind'}: {each['msg']}"
+            for each in error.errors()
         )
         raise InputError("is not a valid recipe", where=str(path), detail=problems) from error
     if isinstance(recipe, Qcow2Recipe):
