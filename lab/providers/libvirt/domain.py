@@ -75,7 +75,7 @@ def render(
         {"lab": identity.name, "id": identity.id, "name": guest.name},
     )
     _text(domain, "memory", str(guest.spec.memory), unit="bytes")
-    _text(domain, "vcpu", str(guest.spec.vcpus))
+    _vcpus(domain, guest, host)
     if guest.iothreads:
         _text(domain, "iothreads", str(guest.iothreads))
     _os(domain, boot)
@@ -94,6 +94,17 @@ def render(
 
 def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
     ET.SubElement(parent, tag, attributes).text = text
+
+
+def _vcpus(domain: ET.Element, guest: GuestPlan, host: Machine) -> None:
+    count = guest.spec.vcpus
+    if host.accelerator == "tcg" and count == 1:
+        # A TCG that can only ever have one vCPU leaves the guest's memory barriers out (QEMU's
+        # tcg_cpu_init_cflags: CF_PARALLEL needs max_cpus > 1), though iothreads share its memory:
+        # the guest then loses virtio interrupts. Room for a second vCPU brings them back.
+        _text(domain, "vcpu", "2", current="1")
+    else:
+        _text(domain, "vcpu", str(count))
 
 
 def _os(domain: ET.Element, boot: DirectBoot | DiskBoot) -> None:
