@@ -20,7 +20,8 @@ def doctor(
     """Check everything that labs need of this host; exit 5 if something is broken."""
     from lab.host.doctor import checks
     from lab.host.state import state_root
-    from lab.plan import FIRST_SSH_PORT, MAX_GUESTS, MAX_SLOTS
+    from lab.plan import FIRST_SSH_PORT, MAX_SLOTS
+    from lab.topology.model import MAX_GUESTS
 
     ports = range(FIRST_SSH_PORT, FIRST_SSH_PORT + MAX_SLOTS * MAX_GUESTS)
     found = [*checks(state_root(), ports), _labs()]

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from lab.deadline import Deadline
 from lab.errors import LabError
 from lab.fabric import namespace
 from lab.fabric.plan import FabricPlan, SegmentPlan, TapPlan
@@ -87,6 +88,12 @@ def test_taps_are_made_as_qemu_will_ask_for_them(plan: FabricPlan) -> None:
     assert [tap["multi_queue"] for tap in taps] == [False, False, True]
 
 
+def test_segments_are_made_with_their_mtu(plan: FabricPlan) -> None:
+    namespace.create(plan)
+    found = links(plan)
+    assert [found[bridge]["mtu"] for bridge in ("br0", "br1")] == [9000, 1500]
+
+
 def test_adopted_taps_are_ports_of_their_segment(plan: FabricPlan) -> None:
     namespace.create(plan)
     namespace.adopt(plan)
@@ -125,8 +132,13 @@ def test_frames_cross_a_segment_between_taps_that_were_open_before(plan: FabricP
         for tap in taps:
             stack.callback(os.close, tap)
         namespace.adopt(plan)
-        os.write(taps[0], bytes(10) + frame)
-        assert select.select([taps[1]], [], [], 2)[0], "no frame arrived"
+
+        def cross() -> bool:
+            os.write(taps[0], bytes(10) + frame)
+            return bool(select.select([taps[1]], [], [], 0.1)[0])
+
+        # The kernel lets a port forward a moment after it is up.
+        Deadline(5).poll(cross, "a frame to cross")
         assert os.read(taps[1], 65536)[10:] == frame
 
 

@@ -131,6 +131,20 @@ def test_a_starter_killed_midway_leaves_nothing_that_cannot_be_found(tmp_path: P
 
 
 @needs_libvirt
+def test_a_daemon_that_has_died_is_started_again(tmp_path: Path) -> None:
+    script = """
+        ensure(Deadline(20))
+        before = names()
+        os.kill(own_daemons(STATE)[VIRTLOGD].pid, signal.SIGKILL)
+        while VIRTLOGD in own_daemons(STATE) and own_daemons(STATE)[VIRTLOGD].alive:
+            time.sleep(0.01)
+        ensure(Deadline(20))
+        print(json.dumps(names() == before))
+    """
+    assert isolated(script, tmp_path)
+
+
+@needs_libvirt
 def test_daemons_in_use_are_left_alone(tmp_path: Path) -> None:
     script = """
         connection = libvirt.open(ensure(Deadline(20)))
