@@ -46,9 +46,7 @@ class Deadline:
                 f"timed out waiting for {what}", hint=hint, elapsed_s=self.elapsed_s
             )
 
-    def poll(
-        self, attempt: Callable[[], T | None], what: str, *, interval_s: float = 0.05
-    ) -> T:
+    def poll(self, attempt: Callable[[], T | None], what: str, *, interval_s: float = 0.05) -> T:
         """Call `attempt` until it returns something true; its value, or DeadlineExceeded."""
         while True:
             value = attempt()

@@ -1,8 +1,8 @@
 """Where the lab keeps what must outlive a process: images, the labs that are up, locks.
 
-    <root>/images/              content-addressed guest images
-    <root>/labs/<name>/         one lab: its record, keys, overlays, seeds, consoles
-    <root>/locks/               one file a lock
+<root>/images/              content-addressed guest images
+<root>/labs/<name>/         one lab: its record, keys, overlays, seeds, consoles
+<root>/locks/               one file a lock
 """
 
 from __future__ import annotations
