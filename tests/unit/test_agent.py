@@ -7,6 +7,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -313,6 +314,15 @@ def test_a_server_is_ready_only_once_its_own_socket_listens(
         assert time.monotonic() - start_s > 0.7
         assert server.address == LOCAL
         assert server.port > 0
+
+
+def test_someone_elses_socket_does_not_make_a_server_ready(agent: AgentClient, tools: Path) -> None:
+    fake(tools, "iperf3", "exec sleep 600")
+    with socket.create_server((LOCAL, 0)) as other:
+        taken = Iperf3Server(address=LOCAL, port=other.getsockname()[1])
+        with pytest.raises(AgentError) as caught, agent.start(taken, deadline=Deadline(2)):
+            pass
+    assert caught.value.kind == "deadline"
 
 
 def test_a_server_that_cannot_listen_is_an_error(agent: AgentClient, tools: Path) -> None:
