@@ -13,7 +13,7 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lab.errors import LabError
 from lab.fabric.plan import FabricPlan, SegmentPlan, TapPlan
@@ -75,9 +75,8 @@ def adopt(plan: FabricPlan) -> None:
             for tap in plan.taps:
                 segment = plan.segment(tap.segment)
                 index = _index(ip, tap.name)
-                bridge = _index(ip, segment.bridge)
-                # The kernel gives a port of a bridge no address: it is one before it is up.
-                ip.link("set", index=index, mtu=tap.mtu, master=bridge, state="up")
+                ip.link("set", index=index, mtu=tap.mtu, **_no_address())
+                ip.link("set", index=index, master=_index(ip, segment.bridge), state="up")
                 if segment.rate_bits_per_s:
                     _limit(ip, index, segment.rate_bits_per_s)
 
@@ -137,12 +136,18 @@ def _add_bridge(ip: IPRoute, segment: SegmentPlan) -> None:
         br_mcast_snooping=0,
     )
     index = _index(ip, segment.bridge)
-    inet6 = {"attrs": [("IFLA_INET6_ADDR_GEN_MODE", _ADDRGENMODE_NONE)]}
-    no_address = {"attrs": [("AF_INET6", inet6)]}
-    # Set after it exists, or the bridge would follow the MTU of its ports; and before it is up,
-    # or it would have its address already.
-    ip.link("set", index=index, mtu=segment.mtu, IFLA_AF_SPEC=no_address)
+    # Set after it exists, or the bridge would follow the MTU of its ports.
+    ip.link("set", index=index, mtu=segment.mtu, **_no_address())
     ip.link("set", index=index, state="up")
+
+
+def _no_address() -> dict[str, Any]:
+    """Link attributes that keep IPv6 from addressing an interface, and so from talking on it.
+
+    To be set before the interface is up: in the same message it would be too late.
+    """
+    inet6 = {"attrs": [("IFLA_INET6_ADDR_GEN_MODE", _ADDRGENMODE_NONE)]}
+    return {"IFLA_AF_SPEC": {"attrs": [("AF_INET6", inet6)]}}
 
 
 def _add_tap(tap: TapPlan) -> None:
