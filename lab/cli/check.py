@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lab.cli.options import seconds_option
 from lab.deadline import Deadline
 from lab.errors import InputError
 
@@ -19,7 +21,9 @@ CHECK_S = 30 * 60.0
 
 
 def check(
-    lab: Annotated[str | None, typer.Option("--lab", help="The lab, where several are up.")] = None,
+    lab: Annotated[
+        str | None, typer.Argument(help="A lab's name or its YAML file; without it, the only lab.")
+    ] = None,
     runtime: Annotated[str, typer.Option(help="Measure each for this long.")] = "2s",
     runs: Annotated[int, typer.Option(min=1, help="Measure each so often.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
@@ -31,15 +35,11 @@ def check(
     from lab.check import Profile, run_check
     from lab.progress import Progress
     from lab.running import find
-    from lab.units import parse_seconds
 
-    try:
-        runtime_s = parse_seconds(runtime)
-    except ValueError as error:
-        raise InputError(f"--runtime {runtime}: {error}") from None
+    runtime_s = seconds_option("--runtime", runtime)
     if not 0.5 <= runtime_s <= 600:
         raise InputError(f"--runtime {runtime}: between 0.5s and 10min")
-    with find(lab) as running:
+    with find(_name(lab) if lab else None) as running:
         report = run_check(
             running,
             deadline=Deadline(CHECK_S),
@@ -51,6 +51,15 @@ def check(
     else:
         print_table(report)
     return int(report.exit_code)
+
+
+def _name(lab: str) -> str:
+    """The name of the lab that was brought up from the YAML file `lab`, or is called so."""
+    from lab.record import records
+
+    source = str(Path(lab).resolve())
+    named = [record.identity.name for record in records() if record.source == source]
+    return named[0] if len(named) == 1 else lab
 
 
 def as_document(report: CheckReport) -> dict[str, Any]:

@@ -413,9 +413,9 @@ def test_losing_the_agent_names_the_guest(channel: ProcessChannel, agent: AgentC
 
 
 def test_a_host_that_does_not_read_cannot_hold_the_agent(channel: ProcessChannel) -> None:
-    """Its output pipe is full, and yet it ends with its input."""
-    for _ in range(200):
-        channel.send(json.dumps({"id": "x" * 900, "op": "hello"}).encode() + b"\n")
+    """Its output pipe (64 KiB) is full, and yet it ends with its input (which is not)."""
+    for _ in range(30):
+        channel.send(json.dumps({"id": "x" * 2000, "op": "hello"}).encode() + b"\n")
     channel.close()
     assert channel.process.wait(2) == 0
 
