@@ -8,21 +8,29 @@ address, and nothing leads out of it. Removing it removes bridges and taps: the 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lab.deadline import Deadline
 from lab.errors import LabError
 from lab.fabric.plan import FabricPlan, SegmentPlan, TapPlan
+from lab.process import run
 
 if TYPE_CHECKING:
     from pyroute2.iproute.linux import IPRoute
 
 NAMESPACES = Path("/run/netns")
 INTERFACES = Path("/sys/class/net")
+
+_COMMAND_S = 30.0
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_CLONE_NEWNET = 0x40000000  # linux/sched.h
 
 # tun(4): linux/if_tun.h
 _TUNSETIFF = 0x400454CA
@@ -51,12 +59,8 @@ def create(plan: FabricPlan) -> None:
     refuses; `destroy` removes whatever there is.
     """
     with _translated(f"create network namespace {plan.namespace}"):
-        from pyroute2 import netns
-
-        netns.create(plan.namespace)
-        with _inside(plan.namespace) as ip:
-            for segment in plan.segments:
-                _add_bridge(ip, segment)
+        run(["ip", "netns", "add", plan.namespace], deadline=Deadline(_COMMAND_S))
+        _inside(plan.namespace, lambda ip: _add_bridges(ip, plan))
     for tap in plan.taps:
         with _translated(f"create tap {tap.name}"):
             _add_tap(tap)
@@ -68,17 +72,10 @@ def adopt(plan: FabricPlan) -> None:
     Raises LabError when one is gone or the kernel refuses.
     """
     with _translated(f"move taps into {plan.namespace}"):
-        with _inside(None) as ip:
+        with _outside() as ip:
             for tap in plan.taps:
                 ip.link("set", index=_index(ip, tap.name), net_ns_fd=plan.namespace)
-        with _inside(plan.namespace) as ip:
-            for tap in plan.taps:
-                segment = plan.segment(tap.segment)
-                index = _index(ip, tap.name)
-                ip.link("set", index=index, mtu=tap.mtu, **_no_address())
-                ip.link("set", index=index, master=_index(ip, segment.bridge), state="up")
-                if segment.rate_bits_per_s:
-                    _limit(ip, index, segment.rate_bits_per_s)
+        _inside(plan.namespace, lambda ip: _connect_taps(ip, plan))
 
 
 def destroy(plan: FabricPlan) -> None:
@@ -87,13 +84,11 @@ def destroy(plan: FabricPlan) -> None:
         # Taps that QEMU opened but nobody adopted, or that it never opened.
         stray = [tap.name for tap in plan.taps if (INTERFACES / tap.name).exists()]
         if stray:
-            with _inside(None) as ip:
+            with _outside() as ip:
                 for name in stray:
                     ip.link("del", index=_index(ip, name))
         if (NAMESPACES / plan.namespace).exists():
-            from pyroute2 import netns
-
-            netns.remove(plan.namespace)
+            run(["ip", "netns", "delete", plan.namespace], deadline=Deadline(_COMMAND_S))
 
 
 def leftovers(prefix: str) -> list[str]:
@@ -108,13 +103,49 @@ def leftovers(prefix: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _inside(namespace: str | None) -> Iterator[IPRoute]:
-    """A netlink socket in a namespace, or in the host's own with None."""
+def _outside() -> Iterator[IPRoute]:
+    """A netlink socket in the host's own namespace."""
     # Importing pyroute2 takes a fifth of a second: only who needs it pays.
     from pyroute2.iproute.linux import IPRoute
 
-    with IPRoute(netns=namespace) if namespace else IPRoute() as ip:
+    with IPRoute() as ip:
         yield ip
+
+
+def _inside(namespace: str, work: Callable[[IPRoute], None]) -> None:
+    """Call `work` with a netlink socket in a namespace.
+
+    In a thread of its own, which setns(2) moves alone. pyroute2's own way there is to fork, and
+    a fork of a process with threads may inherit a lock that nobody will release.
+    """
+
+    def enter_and_work() -> None:
+        descriptor = os.open(NAMESPACES / namespace, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if _LIBC.setns(descriptor, _CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), namespace)
+        finally:
+            os.close(descriptor)
+        with _outside() as ip:
+            work(ip)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(enter_and_work).result()
+
+
+def _add_bridges(ip: IPRoute, plan: FabricPlan) -> None:
+    for segment in plan.segments:
+        _add_bridge(ip, segment)
+
+
+def _connect_taps(ip: IPRoute, plan: FabricPlan) -> None:
+    for tap in plan.taps:
+        segment = plan.segment(tap.segment)
+        index = _index(ip, tap.name)
+        ip.link("set", index=index, mtu=tap.mtu, **_no_address())
+        ip.link("set", index=index, master=_index(ip, segment.bridge), state="up")
+        if segment.rate_bits_per_s:
+            _limit(ip, index, segment.rate_bits_per_s)
 
 
 def _index(ip: IPRoute, name: str) -> int:
