@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 
 from lab.deadline import Deadline
 from lab.errors import LabError
@@ -56,17 +56,17 @@ def _destroy_domains(record: Record, deadline: Deadline) -> None:
         return
     # A lab is also taken down where its daemon has gone: it is started to look for domains.
     uri = libvirt_daemon.ensure(deadline)
-    with LibvirtProvider(uri, record.identity) as provider:
-        for domain in record.domains:
-            provider.destroy(domain, deadline)
-            # libvirt may have been in the middle of starting it when its client was killed.
-            deadline.poll(
-                partial(_without_processes, domain), f"the QEMU process of {domain} to end"
-            )
+    with (
+        LibvirtProvider(uri, record.identity) as provider,
+        ThreadPoolExecutor(len(record.domains)) as pool,
+    ):
+        list(pool.map(lambda domain: _destroy(provider, domain, deadline), record.domains))
 
 
-def _without_processes(domain: str) -> bool:
-    return not list(qemu_pids(domain))
+def _destroy(provider: LibvirtProvider, domain: str, deadline: Deadline) -> None:
+    provider.destroy(domain, deadline)
+    # libvirt may have been in the middle of starting it when its client was killed.
+    deadline.poll(lambda: not list(qemu_pids(domain)), f"the QEMU process of {domain} to end")
 
 
 def reap(deadline: Deadline) -> list[tuple[str, str]]:

@@ -60,7 +60,7 @@ def setup_script(guest: GuestPlan) -> str:
     lists in PCI order are there before the script runs; e1000e is loaded by it.
     """
     lines = ["#!/bin/sh", "set -eu"]
-    if modules := sorted(_modules(guest)):
+    if modules := sorted(set(_modules(guest))):
         lines.append(f"modprobe -a {' '.join(modules)}")
     if guest.nics:
         lines += [
@@ -82,7 +82,9 @@ def _modules(guest: GuestPlan) -> Iterator[str]:
         if nic.model != "virtio":
             yield nic.model
     for rdma in guest.spec.rdma.values():
-        yield f"rdma_{rdma.model}" if rdma.model == "rxe" else rdma.model
+        yield "rdma_rxe" if rdma.model == "rxe" else "siw"
+        # For user space; udev, which loads them elsewhere, starts after this script.
+        yield from ("ib_uverbs", "rdma_ucm")
 
 
 def _nic(guest: GuestPlan, nic: NicPlan) -> Iterable[str]:

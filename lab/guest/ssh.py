@@ -22,6 +22,8 @@ KEEPALIVE_INTERVAL_S = 10
 # Tried first: paramiko's own first choice, a post-quantum exchange, is slow in an emulated guest.
 FAST_KEX = "curve25519-sha256@libssh.org"
 POLL_INTERVAL_S = 0.1
+# Each connection starts an sshd in the guest: rather wait for one than start another.
+BANNER_S = 30.0
 OnOutput = Callable[[bytes], None]
 
 
@@ -233,17 +235,31 @@ def greet(target: SshTarget, deadline: Deadline, *, alive: Callable[[], None]) -
     while True:
         with contextlib.suppress(OSError):
             connection = socket.create_connection(("127.0.0.1", target.port), timeout=5)
-            connection.settimeout(min(5.0, deadline.remaining_s))
-            with contextlib.suppress(OSError):
-                if connection.recv(4, socket.MSG_PEEK) == b"SSH-":
-                    return connection
-            connection.close()
+            if _shows_banner(connection, deadline.within(BANNER_S), alive):
+                return connection
         alive()
         if deadline.expired:
             raise DeadlineExceeded(
                 "no ssh server answered", where=target.where, elapsed_s=deadline.elapsed_s
             )
         time.sleep(POLL_INTERVAL_S)
+
+
+def _shows_banner(connection: socket.socket, deadline: Deadline, alive: Callable[[], None]) -> bool:
+    """Whether ssh's first bytes arrive; otherwise the connection is closed."""
+    try:
+        while not select.select([connection], [], [], POLL_INTERVAL_S)[0]:
+            alive()
+            if deadline.expired:
+                connection.close()
+                return False
+        if connection.recv(4, socket.MSG_PEEK) == b"SSH-":
+            return True
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    return False
 
 
 def authenticate(target: SshTarget, connection: socket.socket, deadline: Deadline) -> Session:

@@ -1,6 +1,6 @@
 #!/bin/sh
 set -eu
-modprobe -a rdma_rxe
+modprobe -a ib_uverbs rdma_rxe rdma_ucm
 nic_by_mac() {
     for each in /sys/class/net/*; do
         [ "$(cat "$each/address")" = "$1" ] && echo "${each##*/}" && return
