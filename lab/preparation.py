@@ -110,8 +110,22 @@ def _images(
         except InputError as error:
             error.where = loaded.where(("guests", name, "image"))
             raise
-        made[guest.image] = cache.ensure(recipe, images_dir(), deadline=deadline, progress=progress)
+        image = cache.ensure(recipe, images_dir(), deadline=deadline, progress=progress)
+        if image.boot == "disk" and os.geteuid() == 0:
+            _check_readable(image, loaded.where(("guests", name, "image")))
+        made[guest.image] = image
     return {name: made[guest.image] for name, guest in loaded.topology.guests.items()}
+
+
+def _check_readable(image: GuestImage, where: str) -> None:
+    """libvirt's system daemon runs QEMU as a user who reads what anybody may."""
+    for path, needed in ((image.root, 0o004), *((each, 0o001) for each in image.root.parents)):
+        if not path.stat().st_mode & needed:
+            raise InputError(
+                f"QEMU, which runs as another user, may not read {image.root}",
+                where=where,
+                hint=f"chmod o+{'r' if path == image.root else 'x'} {path}, or move the image",
+            )
 
 
 def _kernel(loaded: LoadedTopology, guest: str, image: GuestImage) -> Kernel | None:

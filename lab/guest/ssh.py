@@ -6,6 +6,7 @@ Only connecting is tried again; a command is sent once, whatever becomes of it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import select
 import socket
 import time
@@ -18,12 +19,17 @@ import paramiko
 from lab.deadline import Deadline, DeadlineExceeded
 from lab.errors import LabError
 
+# What paramiko has to say is in the errors raised here.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
 KEEPALIVE_INTERVAL_S = 10
 # Tried first: paramiko's own first choice, a post-quantum exchange, is slow in an emulated guest.
 FAST_KEX = "curve25519-sha256@libssh.org"
 POLL_INTERVAL_S = 0.1
 # Each connection starts an sshd in the guest: rather wait for one than start another.
 BANNER_S = 30.0
+# Answers of the guest, which would be the same the next time.
+FINAL = (paramiko.AuthenticationException, paramiko.ssh_exception.IncompatiblePeer)
 OnOutput = Callable[[bytes], None]
 
 
@@ -300,8 +306,6 @@ def connect(
         try:
             return authenticate(target, connection, deadline)
         except SshLost as error:
-            if deadline.expired or isinstance(error.__cause__, paramiko.AuthenticationException):
-                raise
-            if error.__cause__ is None:
+            if deadline.expired or isinstance(error.__cause__, FINAL) or not error.__cause__:
                 raise
             time.sleep(POLL_INTERVAL_S)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -26,6 +27,14 @@ def no_traces() -> Callable[[], None]:
         assert not new, f"left behind: {new}"
 
     return check
+
+
+@pytest.fixture
+def reachable_path() -> Iterator[Path]:
+    """A directory for the test that every user may enter, unlike pytest's own."""
+    with TemporaryDirectory(dir="/var/tmp", prefix="lab-test-") as path:
+        Path(path).chmod(0o755)
+        yield Path(path)
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from lab.host.state import labs_dir
+from lab.plan import MAX_SLOTS, Identity
+from lab.record import load, records
 from tests.e2e.support import lab_command
 
 NoTraces = Callable[[], None]
@@ -54,19 +56,18 @@ def test_qemu_that_dies_at_once_is_quoted(small_topology: Path, no_traces: NoTra
 
 
 def test_a_guest_that_never_boots_meets_the_deadline(
-    small_topology: Path, no_traces: NoTraces, tmp_path: Path
+    small_topology: Path, no_traces: NoTraces, reachable_path: Path
 ) -> None:
-    disk = tmp_path / "empty.qcow2"
+    disk = reachable_path / "empty.qcow2"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", disk, "1G"], check=True)
     digest = hashlib.sha256(disk.read_bytes()).hexdigest()
-    (tmp_path / "images").mkdir()
-    (tmp_path / "images/empty.yaml").write_text(
-        f"kind: qcow2\nname: empty\npath: {disk}\nsha256: {digest}\n"
+    (small_topology.parent / "images").mkdir()
+    (small_topology.parent / "images/empty.yaml").write_text(
+        f"kind: qcow2\npath: {disk}\nsha256: {digest}\n"
     )
     text = small_topology.read_text()
     small_topology.write_text(text.replace("memory: 512MiB", "image: empty"))
     before = disk.stat()
-    tmp_path.chmod(0o755)
     failed = lab_command("up", str(small_topology), "--timeout", "20s")
     assert failed.returncode == 5
     assert "no ssh server answered" in failed.stderr
@@ -79,23 +80,36 @@ def test_a_guest_that_never_boots_meets_the_deadline(
 
 
 def test_taken_ports_are_avoided(small_topology: Path, no_traces: NoTraces) -> None:
-    from lab.plan import Identity
-
+    slots = {record.identity.slot for record in records()}
+    free = next(slot for slot in range(MAX_SLOTS) if slot not in slots)
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        port = next(p for p in Identity("x", "", 7).ssh_ports())
-        for slot in range(200):
-            port = Identity("x", "", slot).ssh_ports()[3]
-            try:
-                taken.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            break
+        taken.bind(("127.0.0.1", Identity("small", "", free).ssh_ports()[3]))
         taken.listen()
         assert lab_command("up", str(small_topology)).returncode == 0
-        said = lab_command("status").stdout
-        assert str(port - 3) not in said
+        record = load("small")
+        assert record and record.identity.slot != free
     assert lab_command("down", "small").returncode == 0
+    no_traces()
+
+
+def test_an_image_that_qemu_may_not_read_is_named(
+    small_topology: Path, no_traces: NoTraces, reachable_path: Path
+) -> None:
+    disk = reachable_path / "private" / "mine.qcow2"
+    disk.parent.mkdir(mode=0o700)
+    disk.write_bytes(b"QFI")
+    digest = hashlib.sha256(b"QFI").hexdigest()
+    (small_topology.parent / "images").mkdir()
+    (small_topology.parent / "images/mine.yaml").write_text(
+        f"kind: qcow2\npath: {disk}\nsha256: {digest}\n"
+    )
+    text = small_topology.read_text()
+    small_topology.write_text(text.replace("memory: 512MiB", "image: mine"))
+    refused = lab_command("up", str(small_topology))
+    assert refused.returncode == 2
+    assert f"{small_topology}:4: " in refused.stderr
+    assert str(disk.parent) in refused.stderr and "chmod" in refused.stderr
     no_traces()
 
 

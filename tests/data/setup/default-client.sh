@@ -3,14 +3,16 @@ set -eu
 modprobe -a ib_uverbs rdma_rxe rdma_ucm
 nic_by_mac() {
     for each in /sys/class/net/*; do
-        [ "$(cat "$each/address")" = "$1" ] && echo "${each##*/}" && return
+        read -r address < "$each/address"
+        if [ "$address" = "$1" ]; then dev=${each##*/}; return; fi
     done
     echo "no NIC has the address $1" >&2
     return 1
 }
-dev=$(nic_by_mac 52:54:00:05:00:00)
-[ "$dev" = lan0 ] || ip link set "$dev" down name lan0
-ip link set lan0 mtu 9000
-ip addr replace 10.65.64.1/24 dev lan0
-ip link set lan0 up
+nic_by_mac 52:54:00:05:00:00
+ip -batch - <<END
+link set $dev name lan0 mtu 9000
+address add 10.65.64.1/24 dev lan0
+link set lan0 up
+END
 rdma link add rxe0 type rxe netdev lan0
