@@ -76,6 +76,18 @@ class RunningGuest:
         with self.session().channel(f"{AGENT_PATH} serve") as channel:
             yield AgentClient(channel, self.name)
 
+    def settle(self, deadline: Deadline) -> None:
+        """Return once systemd has started all that it was to start.
+
+        A unit that failed is not this call's business: a guest may be looked into with one.
+        """
+        done = self.session().run("systemctl is-system-running --wait", deadline=deadline)
+        if done.stdout.strip() not in ("running", "degraded"):
+            raise LabError(
+                f"systemd is {done.stdout.strip() or done.stderr.strip()}",
+                where=f"guest {self.name}",
+            )
+
     @cached_property
     def host(self) -> Host:
         """The guest as testinfra sees it: `guest.host.interface("lan0").mtu`."""

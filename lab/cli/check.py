@@ -32,7 +32,8 @@ def check(
 
     Exits 5 when a measurement failed, 4 when nothing was measured.
     """
-    from lab.check import Profile, run_check
+    from lab.check import run_check
+    from lab.check_plan import Profile
     from lab.progress import Progress
     from lab.running import find
 

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from lab.check import CheckReport, Profile, plan_checks, run_check
+from lab.check import CheckReport, run_check
+from lab.check_plan import Profile, plan_checks
 from lab.deadline import Deadline
 from lab.errors import Exit, LabError
 from lab.guest.agent_client import AgentClient, AgentError, Metric, Result
@@ -42,6 +43,7 @@ class FakeAgent:
         self.guest = guest
         self.ran = ran
         self.fail: Mapping[type[Workload], LabError] = {}
+        self.idle: set[type[Workload]] = set()
         self.count = 0
 
     def run(self, workload: Workload, *, deadline: Deadline) -> Result:
@@ -49,7 +51,8 @@ class FakeAgent:
         if type(workload) in self.fail:
             raise self.fail[type(workload)]
         self.count += 1
-        metrics = tuple(Metric(name, "1", "higher", self.count) for name in ALL)
+        value = 0 if type(workload) in self.idle else self.count
+        metrics = tuple(Metric(name, "1", "higher", value) for name in ALL)
         return Result(workload.name, metrics, {}, None, "", partial=False)
 
     @contextlib.contextmanager
@@ -66,6 +69,7 @@ class FakeLab:
         self.ran: list[tuple[str, Workload]] = []
         self.agents = {name: FakeAgent(name, self.ran) for name in self.topology.guests}
         self.opened: Counter[str] = Counter()
+        self.unsettled: dict[str, LabError] = {}
 
     @property
     def guests(self) -> dict[str, Any]:
@@ -83,6 +87,10 @@ class FakeGuest:
         nics = lab.topology.guests[name].nics
         self.addresses = {nic: IPv4Address(f"10.64.0.{number}") for nic in nics}
 
+    def settle(self, deadline: Deadline) -> None:
+        if error := self._lab.unsettled.get(self._name):
+            raise error
+
     @contextlib.contextmanager
     def agent(self) -> Iterator[AgentClient]:
         self._lab.opened[self._name] += 1
@@ -97,6 +105,23 @@ def checked(lab: FakeLab, **profile: Any) -> CheckReport:
 
 def refusal(where: str) -> AgentError:
     return AgentError("fio: disk data0 is not free", kind="refused", where=where)
+
+
+def test_a_guest_that_does_not_settle_is_measured_no_more() -> None:
+    lab = FakeLab()
+    lab.unsettled["server"] = LabError("systemd is maintenance", where="guest server")
+    report = checked(lab)
+    assert report.exit_code is Exit.BROKEN_LAB
+    assert {guest for guest, _ in lab.ran} == {"client"}
+    assert all("maintenance" in (row.error or "") for row in report.rows if "server" in row.place)
+
+
+def test_a_link_that_carries_nothing_has_failed() -> None:
+    lab = FakeLab()
+    lab.agents["client"].idle = {PerftestClient}
+    rows = {row.what: row for row in checked(lab).rows}
+    assert "carried nothing" in (rows["RDMA write 64 KiB"].error or "")
+    assert rows["TCP, one connection"].error is None
 
 
 def test_a_pair_is_measured_in_all_its_parts() -> None:
