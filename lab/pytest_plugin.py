@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_TOPOLOGY = "topologies/default.yaml"
 UP_S = 45 * 60.0
 REPORT_S = 15.0
+SETTLE_S = 30.0
 CONSOLE_LINES = 40
 
 LabFactory = Callable[[Path], "RunningLab"]
@@ -59,6 +60,8 @@ def lab_factory(pytestconfig: pytest.Config) -> Iterator[LabFactory]:
             if path not in labs:
                 with _uncaptured(pytestconfig):
                     labs[path] = stack.enter_context(_bound_lab(path))
+                for guest in labs[path].guests.values():
+                    guest.settle(labs[path].scaled(SETTLE_S))
             return labs[path]
 
         yield bring_up

@@ -14,8 +14,6 @@ from lab.running import RunningGuest, RunningLab
 
 def block_devices(guest: RunningGuest) -> dict[str, dict[str, Any]]:
     """Serial -> what lsblk says of the disk."""
-    # Serials are udev's, which starts after what nobody should wait for.
-    guest.host.run("udevadm settle --timeout=30")
     listed = json.loads(
         guest.host.check_output(
             "lsblk --json --bytes --nodeps --output NAME,SERIAL,SIZE,ROTA,SCHED,HCTL,MOUNTPOINT"
