@@ -17,6 +17,7 @@ from lab.host.capabilities import probe_capabilities
 from lab.host.state import images_dir, state_root
 from lab.images import cache
 from lab.images.image import GuestImage, Kernel
+from lab.images.lookup import GuestBoot, look_up
 from lab.images.recipe import load_recipe
 from lab.progress import Progress
 from lab.providers.libvirt.domain import DirectBoot, DiskBoot, Machine
@@ -62,15 +63,19 @@ def prepare(
     host itself is at fault.
     """
     check(loaded, None)
+    boots = look_up(loaded)
     state_root().mkdir(parents=True, exist_ok=True)
     check_space(state_root())
     with ThreadPoolExecutor(1) as pool:
         # libvirt starts while the images are looked up.
         uri = pool.submit(libvirt_daemon.ensure, deadline)
         started_s = time.monotonic()
-        images = _images(loaded, progress, deadline)
+        images = _images(loaded, boots, progress, deadline)
         image_s = time.monotonic() - started_s
-        kernels = {name: _kernel(loaded, name, image) for name, image in images.items()}
+        kernels = {
+            name: images[name].kernels[boot.kernel] if boot.kernel else None
+            for name, boot in boots.items()
+        }
         probe_kernel = next(filter(None, kernels.values()), None) or _probe_kernel(
             progress, deadline
         )
@@ -99,22 +104,20 @@ def prepare(
 
 
 def _images(
-    loaded: LoadedTopology, progress: Progress, deadline: Deadline
+    loaded: LoadedTopology,
+    boots: Mapping[str, GuestBoot],
+    progress: Progress,
+    deadline: Deadline,
 ) -> dict[str, GuestImage]:
     made: dict[str, GuestImage] = {}
-    for name, guest in loaded.topology.guests.items():
-        if guest.image in made:
+    for name, boot in boots.items():
+        if boot.recipe.name in made:
             continue
-        try:
-            recipe = load_recipe(guest.image, near=loaded.path.parent)
-        except InputError as error:
-            error.where = loaded.where(("guests", name, "image"))
-            raise
-        image = cache.ensure(recipe, images_dir(), deadline=deadline, progress=progress)
+        image = cache.ensure(boot.recipe, images_dir(), deadline=deadline, progress=progress)
         if image.boot == "disk" and os.geteuid() == 0:
             _check_readable(image, loaded.where(("guests", name, "image")))
-        made[guest.image] = image
-    return {name: made[guest.image] for name, guest in loaded.topology.guests.items()}
+        made[boot.recipe.name] = image
+    return {name: made[boot.recipe.name] for name, boot in boots.items()}
 
 
 def _check_readable(image: GuestImage, where: str) -> None:
@@ -126,19 +129,6 @@ def _check_readable(image: GuestImage, where: str) -> None:
                 where=where,
                 hint=f"chmod o+{'r' if path == image.root else 'x'} {path}, or move the image",
             )
-
-
-def _kernel(loaded: LoadedTopology, guest: str, image: GuestImage) -> Kernel | None:
-    wanted = loaded.topology.guests[guest].kernel or image.default_kernel
-    if wanted is None:
-        return None
-    if wanted not in image.kernels:
-        raise InputError(
-            f"image {image.name} has no kernel {wanted}",
-            where=loaded.where(("guests", guest, "kernel")),
-            hint=f"its kernels: {', '.join(image.kernels) or 'only the one it boots itself'}",
-        )
-    return image.kernels[wanted]
 
 
 def _probe_kernel(progress: Progress, deadline: Deadline) -> Kernel:

@@ -47,10 +47,11 @@ def options(
 def main() -> None:
     """Run the command line; the exit code is one of lab.errors.Exit, or a signal's (128 + n)."""
     signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(_run())
+    sys.exit(run_command_line())
 
 
-def _run() -> int:
+def run_command_line() -> int:
+    """One command line, from sys.argv: its exit code, errors said on stderr."""
     try:
         return int(app(standalone_mode=False) or Exit.OK)
     except LabError as error:

@@ -25,6 +25,7 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the problems as JSON.")] = False,
 ) -> None:
     """Check topologies without a host: what they say, and whether any host could run it."""
+    from lab.images.lookup import look_up
     from lab.topology.lint import check
     from lab.topology.load import load
     from lab.topology.problem import Problem, TopologyError
@@ -32,7 +33,9 @@ def validate(
     problems: list[Problem] = []
     for path in paths:
         try:
-            check(load(path), None)
+            loaded = load(path)
+            check(loaded, None)
+            look_up(loaded)
         except TopologyError as error:
             problems += error.problems
         except InputError as error:

@@ -13,6 +13,7 @@ import yaml
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from lab.cli import run_command_line
 from lab.errors import InputError
 from lab.topology.lint import check
 from lab.topology.load import load, parse
@@ -76,9 +77,7 @@ def places(node: Any) -> Iterator[tuple[Any, Any]]:
             yield from places(node[key])
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.data())
-def test_mutated_trees(data: st.DataObject) -> None:
+def mutated_tree(data: st.DataObject) -> str:
     # A copy without shared nodes: each guest can be broken by itself.
     tree_ = copy.deepcopy(yaml.safe_load(data.draw(st.sampled_from(SEEDS))))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -104,16 +103,20 @@ def test_mutated_trees(data: st.DataObject) -> None:
             case "cycle":
                 container[key] = container
                 break
-    judge(yaml.safe_dump(tree_, allow_unicode=data.draw(st.booleans()), sort_keys=False))
+    return str(yaml.safe_dump(tree_, allow_unicode=data.draw(st.booleans()), sort_keys=False))
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_mutated_trees(data: st.DataObject) -> None:
+    judge(mutated_tree(data))
 
 
 def _keys(container: Any) -> Any:
     return container if isinstance(container, dict) else range(len(container))
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.data())
-def test_mutated_text(data: st.DataObject) -> None:
+def mutated_text(data: st.DataObject) -> str:
     text = data.draw(st.sampled_from(SEEDS))
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(text)))
@@ -130,7 +133,13 @@ def test_mutated_text(data: st.DataObject) -> None:
             case "retag":
                 tag = data.draw(st.sampled_from(["!!str", "!!int", "!!map", "!!binary", "!"]))
                 text = re.sub(r": ", f": {tag} ", text, count=data.draw(st.integers(1, 5)))
-    judge(text)
+    return text
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_mutated_text(data: st.DataObject) -> None:
+    judge(mutated_text(data))
 
 
 @settings(max_examples=200, deadline=None)
@@ -154,3 +163,41 @@ def test_broken_bytes(
         check(load(Path("t.yaml")), None)
     except InputError as error:
         assert PLACE.search(str(error)), str(error)
+
+
+def test_no_mutation_brings_the_command_line_down_or_anything_into_being(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `lab topology validate` refuses, `lab up` refuses too, before it makes anything."""
+    monkeypatch.setenv("LAB_STATE_DIR", str(tmp_path / "state"))
+    file = tmp_path / "t.yaml"
+    refused = 0
+
+    def command(*words: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.argv", ["lab", *words])
+        status = run_command_line()
+        return status, capsys.readouterr().err
+
+    @settings(
+        max_examples=100,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    @given(st.data())
+    def mutate(data: st.DataObject) -> None:
+        nonlocal refused
+        text = data.draw(st.sampled_from([mutated_text, mutated_tree]))(data)
+        file.write_text(text, encoding="utf-8", errors="surrogatepass")
+        status, said = command("topology", "validate", str(file))
+        assert status in (0, 2)
+        if status == 2:
+            refused += 1
+            assert "Traceback" not in said
+            status, said = command("up", str(file))
+            assert status == 2
+            assert "Traceback" not in said and "t.yaml" in said
+        assert not (tmp_path / "state").exists()
+
+    mutate()
+    assert refused > 20
