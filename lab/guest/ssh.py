@@ -166,7 +166,8 @@ class Session:
                 channel.sendall(input)
             channel.shutdown_write()
             while True:
-                ended = channel.exit_status_ready() and channel.eof_received
+                # Asked before reading: what arrives in between is read in another round.
+                ended = channel.exit_status_ready() and (channel.eof_received or channel.closed)
                 busy = False
                 if channel.recv_ready():
                     busy = True
@@ -184,7 +185,7 @@ class Session:
                     continue
                 if ended:
                     break
-                if channel.closed or not self.alive:
+                if (channel.closed or not self.alive) and not channel.exit_status_ready():
                     raise SshLost(
                         f"the connection was lost during `{command}`",
                         where=self.target.where,
