@@ -107,7 +107,9 @@ BENIGN = {
     r"Unstable clock detected, switching|If you want to keep|trace_clock=|on the kernel command": (
         "qemu64 has no invariant TSC"
     ),
-    r"tsc: Unable to calibrate against PIT|APIC calibration not consistent": (
+    r"mtrr: your CPUs had inconsistent": "QEMU starts a second vCPU without firmware's MTRRs",
+    r"clocksource: ": "the TSCs of emulated vCPUs drift, and the kernel stops using them",
+    r"tsc: Unable to calibrate|APIC calibration not consistent|hpet: Lost \d+ RTC interrupts": (
         "an emulated timer that the host was late to serve"
     ),
 }
