@@ -64,7 +64,7 @@ def up(
     if dry_run:
         _print_dry_run(prepared)
         return
-    print(f"accelerator: {prepared.machine.accelerator} ({prepared.accelerator_reason})")
+    progress.say(f"accelerator: {prepared.machine.accelerator} ({prepared.accelerator_reason})")
     record = bring_up(prepared, name, progress=progress, deadline=deadline, life_s=life_s)
     _print_lab(_describe(record))
     print(f"lab {record.identity.name} is up in {deadline.elapsed_s:.1f} s")
@@ -174,6 +174,7 @@ def _describe(record: Record) -> dict[str, Any]:
         "state": record.state,
         "source": record.source,
         "accelerator": record.accelerator,
+        "fabric": record.fabric,
         "expires_at": record.lease.expires_at,
         "guests": {},
     }
