@@ -58,7 +58,9 @@ def run_command_line() -> int:
         print(f"lab: {error}", file=sys.stderr)
         return int(error.exit_code)
     except typer.TyperException as error:
-        print(f"lab: {error.format_message()}", file=sys.stderr)
+        # Empty where no arguments were given: the help has been shown instead.
+        if message := error.format_message():
+            print(f"lab: {message}\n  next: `lab --help`", file=sys.stderr)
         return int(Exit.BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         print("lab: interrupted", file=sys.stderr)
