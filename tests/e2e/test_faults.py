@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 import socket
 import subprocess
 from collections.abc import Callable
@@ -12,6 +14,7 @@ import pytest
 
 from lab.host.state import labs_dir
 from lab.plan import MAX_SLOTS, Identity
+from lab.providers.libvirt.provider import qemu_pids
 from lab.record import load, records
 from tests.e2e.support import lab_command
 
@@ -132,7 +135,10 @@ def test_no_space_is_said_before_anything_is_made(
 
 def test_a_dead_guest_is_reported_at_once(small_topology: Path, no_traces: NoTraces) -> None:
     assert lab_command("up", str(small_topology)).returncode == 0
-    subprocess.run(["pkill", "-KILL", "-f", "guest=lab-small-"], check=True)
+    record = load("small")
+    assert record
+    for pid in qemu_pids(record.domains[0]):
+        os.kill(pid, signal.SIGKILL)
     said = lab_command("exec", "--lab", "small", "one", "--", "true", timeout_s=30)
     assert said.returncode == 5
     assert "QEMU has ended" in said.stderr
