@@ -33,6 +33,8 @@ from lab.teardown import TEARDOWN_S, down, take_down, uninterrupted
 
 # From the first instruction to the agent's answer, under KVM; TCG gets a multiple.
 BOOT_S = 60.0
+# sockaddr_un.sun_path is 108 bytes, with the terminating zero.
+MAX_SOCKET_PATH_BYTES = 107
 MILESTONE_INTERVAL_S = 0.02
 ALIVE_INTERVAL_S = 0.5
 
@@ -77,6 +79,8 @@ def bring_up(
         images={name: image.digest for name, image in prepared.images.items()},
     )
     try:
+        if record.fabric == "sockets":
+            _check_sockets(lab)
         record.save()
         with ExitStack() as own:
             provider = (bound_to or own).enter_context(
@@ -91,6 +95,18 @@ def bring_up(
             take_down(record, Deadline(TEARDOWN_S))
         raise
     return record
+
+
+def _check_sockets(lab: LabPlan) -> None:
+    """Raise LabError where the path of a socket would be longer than the kernel takes (unix(7))."""
+    longest = max(lab.user_sockets(), key=lambda path: len(bytes(path)))
+    if len(bytes(longest)) > MAX_SOCKET_PATH_BYTES:
+        raise LabError(
+            f"too long for a socket's path: {len(bytes(longest))} bytes, and the kernel takes"
+            f" {MAX_SOCKET_PATH_BYTES}",
+            where=str(longest),
+            hint="give the lab a shorter --name, or set LAB_STATE_DIR to a shorter path",
+        )
 
 
 @contextmanager

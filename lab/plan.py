@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,6 +99,11 @@ class GuestPlan:
         return self.directory / "console.log"
 
     @property
+    def agent_socket(self) -> Path:
+        """Where an ordinary user's libvirt reaches QEMU's guest agent."""
+        return self.directory / "agent"
+
+    @property
     def iothreads(self) -> int:
         return sum(hba.iothread is not None for hba in self.hbas)
 
@@ -120,6 +125,12 @@ class LabPlan:
     directory: Path
     fabric: FabricPlan
     guests: dict[str, GuestPlan]
+
+    def user_sockets(self) -> Iterator[Path]:
+        """Every UNIX socket that exists when an ordinary user brings the lab up."""
+        for guest in self.guests.values():
+            yield guest.agent_socket
+            yield from (nic.sockets[0] for nic in guest.nics if nic.sockets)
 
 
 def plan(topology: Topology, identity: Identity, directory: Path) -> LabPlan:

@@ -14,11 +14,11 @@ from lab.deadline import Deadline
 from lab.errors import InputError, LabError
 from lab.host import accelerator, libvirt_daemon
 from lab.host.capabilities import probe_capabilities
-from lab.host.state import images_dir, state_root
+from lab.host.state import images_dir, shared_images_dir, state_root
 from lab.images import cache
 from lab.images.image import GuestImage, Kernel
 from lab.images.lookup import GuestBoot, look_up
-from lab.images.recipe import load_recipe
+from lab.images.recipe import Recipe, load_recipe
 from lab.progress import Progress
 from lab.providers.libvirt.domain import DirectBoot, DiskBoot, Machine
 from lab.providers.storage import check_space
@@ -96,7 +96,7 @@ def prepare(
         uri=uri.result(),
         machine=Machine(
             accelerator=chosen.name,
-            fabric="namespace" if os.geteuid() == 0 else "sockets",
+            fabric=capabilities.fabric,
             vhost=Path("/dev/vhost-net").exists(),
         ),
         accelerator_reason=chosen.reason,
@@ -113,11 +113,17 @@ def _images(
     for name, boot in boots.items():
         if boot.recipe.name in made:
             continue
-        image = cache.ensure(boot.recipe, images_dir(), deadline=deadline, progress=progress)
+        image = _ensure(boot.recipe, progress, deadline)
         if image.boot == "disk" and os.geteuid() == 0:
             _check_readable(image, loaded.where(("guests", name, "image")))
         made[boot.recipe.name] = image
     return {name: made[boot.recipe.name] for name, boot in boots.items()}
+
+
+def _ensure(recipe: Recipe, progress: Progress, deadline: Deadline) -> GuestImage:
+    return cache.ensure(
+        recipe, images_dir(), shared=shared_images_dir(), deadline=deadline, progress=progress
+    )
 
 
 def _check_readable(image: GuestImage, where: str) -> None:
@@ -132,9 +138,7 @@ def _check_readable(image: GuestImage, where: str) -> None:
 
 
 def _probe_kernel(progress: Progress, deadline: Deadline) -> Kernel:
-    image = cache.ensure(
-        load_recipe(PROBE_IMAGE), images_dir(), deadline=deadline, progress=progress
-    )
+    image = _ensure(load_recipe(PROBE_IMAGE), progress, deadline)
     if image.default_kernel is None:
         raise LabError(f"image {PROBE_IMAGE} has no kernel to probe the accelerator with")
     return image.kernels[image.default_kernel]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.host.state import images_dir
+from lab.host.state import images_dir, shared_images_dir
 
 if TYPE_CHECKING:
     from lab.images.image import GuestImage
@@ -30,6 +30,7 @@ def build(name: Annotated[str, typer.Argument(help="a recipe's name")] = "debian
         images_dir(),
         deadline=Deadline(BUILD_TIMEOUT_S),
         progress=Progress(),
+        shared=shared_images_dir(),
     )
     typer.echo(image.root)
 

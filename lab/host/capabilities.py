@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
+from typing import Literal
 
 from lab.deadline import Deadline, DeadlineExceeded
 from lab.errors import LabError
 from lab.host.accelerator import AcceleratorName
 
 Version = tuple[int, int, int]
+Fabric = Literal["namespace", "sockets"]
 
 _SYS_IO_URING_SETUP = 425
 _IO_URING_PARAMS_BYTES = 120
@@ -24,12 +26,17 @@ _IO_URING_DISABLED = Path("/proc/sys/kernel/io_uring_disabled")
 
 @dataclass(frozen=True)
 class Capabilities:
-    """Features are gated on these and on nothing else."""
+    """Features are gated on these and on nothing else.
+
+    `fabric` is what segments are made of: taps in a network namespace, which only root may make,
+    or else sockets between QEMUs.
+    """
 
     qemu_version: Version
     libvirt_version: Version
     accelerator: AcceleratorName
     io_uring: bool
+    fabric: Fabric
 
 
 def probe_capabilities(uri: str, accelerator: AcceleratorName, deadline: Deadline) -> Capabilities:
@@ -43,6 +50,7 @@ def probe_capabilities(uri: str, accelerator: AcceleratorName, deadline: Deadlin
         libvirt_version=libvirt_version,
         accelerator=accelerator,
         io_uring=io_uring_works(),
+        fabric="namespace" if os.geteuid() == 0 else "sockets",
     )
 
 

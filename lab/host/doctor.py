@@ -125,10 +125,10 @@ def _libvirt() -> Check:
     daemon = next((each for each in libvirt_daemon.HYPERVISORS if each.path), None)
     if not daemon:
         return Check("libvirt", "broken", "not installed", "it owns the guests", SETUP)
-    if os.geteuid() != 0:
-        return Check("libvirt", "ok", f"{daemon.program}, started by its client for this user")
-    if not any(each.answers for each in libvirt_daemon.HYPERVISORS):
-        if Path("/run/systemd/system").is_dir():
+    libvirt_daemon.check_runtime_dir()
+    answering = next((each for each in libvirt_daemon.HYPERVISORS if each.answers), None)
+    if not answering:
+        if os.geteuid() == 0 and Path("/run/systemd/system").is_dir():
             return Check(
                 "libvirt",
                 "broken",
@@ -137,10 +137,10 @@ def _libvirt() -> Check:
                 "systemctl start libvirtd.socket virtlogd.socket",
             )
         return Check("libvirt", "ok", f"{daemon.program}, not running: the lab will start it")
-    if libvirt_daemon.kvm_trap():
+    if os.geteuid() == 0 and libvirt_daemon.kvm_trap():
         # Asking would take ten seconds and more.
         return Check("libvirt", "warning", "running, not asked", "see kvm below", "see kvm below")
-    _, version = versions(libvirt_daemon.SYSTEM_URI, Deadline(VERSION_S))
+    _, version = versions(libvirt_daemon.uri_of(answering), Deadline(VERSION_S))
     if version < MINIMUM_LIBVIRT:
         why = f"the lab needs libvirt {_dotted(MINIMUM_LIBVIRT)}"
         return Check("libvirt", "broken", _dotted(version), why, SETUP)

@@ -1,8 +1,8 @@
 """libvirt where nobody starts it: the lab runs the daemons itself, and ends them again.
 
-As root the lab uses `qemu:///system`. Where systemd runs, its sockets start libvirt; anywhere
-else `ensure` starts virtlogd and libvirtd (or virtqemud, where the modular daemons are
-installed). An ordinary user's `qemu:///session` is started by libvirt's own client.
+As root the lab uses `qemu:///system`, otherwise the user's own `qemu:///session`. Where systemd
+runs, its sockets start root's libvirt; anywhere else `ensure` starts virtlogd and libvirtd (or
+virtqemud, where the modular daemons are installed).
 
 A daemon writes its own pid file, at a path that is known before it runs, and the path is on its
 command line: so a daemon of the lab's is known as such whenever its starter was killed.
@@ -27,23 +27,23 @@ from lab.host.state import state_root
 from lab.process import run
 from lab.progress import Progress
 
-SYSTEM_URI = "qemu:///system"
-SESSION_URI = "qemu:///session"
 # A daemon without guests or clients ends by itself after this long, should nobody stop it. Long
 # enough for an image to be built between `ensure` and the first guest.
 IDLE_S = 1800
 STOP_S = 10.0
 CLOSING_S = 1.0
 
-# One lock for the machine, not one for each state directory: the sockets exist once.
-LOCK = Path("/run/lock/lab-libvirt.lock")
 KVM = Path("/dev/kvm")
 
 
 @dataclass(frozen=True)
 class Daemon:
     program: str
-    socket: Path
+    socket_name: str
+
+    @property
+    def socket(self) -> Path:
+        return runtime_dir() / self.socket_name
 
     @property
     def answers(self) -> bool:
@@ -62,11 +62,11 @@ class Daemon:
         return shutil.which(self.program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
-VIRTLOGD = Daemon("virtlogd", Path("/run/libvirt/virtlogd-sock"))
+VIRTLOGD = Daemon("virtlogd", "virtlogd-sock")
 # In the order in which libvirt's own client prefers them.
 HYPERVISORS = (
-    Daemon("virtqemud", Path("/run/libvirt/virtqemud-sock")),
-    Daemon("libvirtd", Path("/run/libvirt/libvirt-sock")),
+    Daemon("virtqemud", "virtqemud-sock"),
+    Daemon("libvirtd", "libvirt-sock"),
 )
 
 
@@ -76,29 +76,57 @@ def ensure(deadline: Deadline, progress: Progress | None = None) -> str:
     The daemons outlive this process. Raises LabError where libvirt is not installed or will not
     start.
     """
-    if os.geteuid() != 0:
-        return SESSION_URI
-    with locked(LOCK, "starting libvirt", deadline):
+    check_runtime_dir()
+    with locked(_lock(), "starting libvirt", deadline):
         if (cured := cure_kvm_access()) and progress:
             progress.say(cured)
         hypervisor = next((each for each in HYPERVISORS if each.answers), None)
         if hypervisor and VIRTLOGD.answers:
-            return SYSTEM_URI
-        if Path("/run/systemd/system").is_dir():
+            return uri_of(hypervisor)
+        if os.geteuid() == 0 and Path("/run/systemd/system").is_dir():
             raise LabError(
                 "libvirt does not answer, and systemd is in charge of it",
                 hint="systemctl start libvirtd.socket virtlogd.socket",
             )
         _start(VIRTLOGD, deadline)
         if not hypervisor:
-            _start(next((each for each in HYPERVISORS if each.path), HYPERVISORS[-1]), deadline)
-    return SYSTEM_URI
+            hypervisor = next((each for each in HYPERVISORS if each.path), HYPERVISORS[-1])
+            _start(hypervisor, deadline)
+    return uri_of(hypervisor)
+
+
+def uri_of(hypervisor: Daemon) -> str:
+    """How clients reach `hypervisor`."""
+    if os.geteuid() == 0:
+        return "qemu:///system"
+    # A user's shells may differ in what says where the socket is (XDG_RUNTIME_DIR, which su and
+    # cron leave out): it is named, so that all commands on a lab reach the same daemon.
+    return f"qemu:///session?socket={hypervisor.socket}"
+
+
+def runtime_dir() -> Path:
+    """Where libvirt keeps its sockets; a user's as g_get_user_runtime_dir(3) finds it."""
+    if os.geteuid() == 0:
+        return Path("/run/libvirt")
+    home = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("XDG_CACHE_HOME")
+    return Path(home or Path.home() / ".cache") / "libvirt"
+
+
+def check_runtime_dir() -> None:
+    """Raise LabError where libvirt could make no sockets, as in a shell with another's settings."""
+    parent = runtime_dir().parent
+    named = os.environ.get("XDG_RUNTIME_DIR")
+    if os.geteuid() != 0 and named and not os.access(parent, os.W_OK | os.X_OK):
+        raise LabError(
+            f"XDG_RUNTIME_DIR is {named}, where this user may not write",
+            hint="unset XDG_RUNTIME_DIR: libvirt then keeps its sockets below ~/.cache",
+        )
 
 
 def stop_own(state_dir: Path) -> None:
     """End the daemons that the lab started, unless somebody else's guests or clients use them."""
     deadline = Deadline(STOP_S)
-    with locked(LOCK, "stopping libvirt", deadline):
+    with locked(_lock(), "stopping libvirt", deadline):
         running = own_daemons(state_dir)
         hypervisors = [each for each in running if each is not VIRTLOGD]
         try:
@@ -163,6 +191,13 @@ def kvm_trap() -> str | None:
     return f"of group {group} with mode {mode:04o}"
 
 
+def _lock() -> Path:
+    """One for each place of sockets, not for each state directory: the sockets exist once."""
+    if os.geteuid() == 0:
+        return Path("/run/lock/lab-libvirt.lock")
+    return runtime_dir().with_name("lab-libvirt.lock")
+
+
 def _pid_file(daemon: Daemon, state_dir: Path) -> Path:
     return state_dir / "daemons" / f"{daemon.program}.pid"
 
@@ -178,9 +213,14 @@ def _start(daemon: Daemon, deadline: Deadline) -> None:
     run(
         [daemon.path, "--daemon", "--timeout", str(IDLE_S), "--pid-file", pid_file],
         deadline=deadline,
-        hint=f"the end of /var/log/libvirt/{daemon.program}.log says why",
+        hint=f"the end of {_log(daemon)} says why",
     )
     deadline.poll(lambda: daemon.answers, f"{daemon.program} to answer on {daemon.socket}")
+
+
+def _log(daemon: Daemon) -> str:
+    directory = "/var/log" if os.geteuid() == 0 else "~/.cache"
+    return f"{directory}/libvirt/{daemon.program}.log"
 
 
 def _in_use(daemon: Daemon) -> bool:
@@ -191,7 +231,8 @@ def _in_use(daemon: Daemon) -> bool:
         if words[-1] == os.fspath(daemon.socket) and words[5] == "03":
             return True
     # A running guest's state file; libvirt removes it when the guest ends.
-    return any(Path("/run/libvirt/qemu").glob("*.xml"))
+    guests = runtime_dir() / ("qemu" if os.geteuid() == 0 else "qemu/run")
+    return any(guests.glob("*.xml"))
 
 
 def _stop(process: ProcessIdentity, deadline: Deadline) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+SYSTEM_ROOT = Path("/var/lib/lab")
+
 
 def state_root() -> Path:
     """The state directory: $LAB_STATE_DIR, else a system path as root, else the user's own.
@@ -20,7 +22,7 @@ def state_root() -> Path:
     if override := os.environ.get("LAB_STATE_DIR"):
         return Path(override)
     if os.geteuid() == 0:
-        return Path("/var/lib/lab")
+        return SYSTEM_ROOT
     from platformdirs import user_data_path
 
     return user_data_path("lab")
@@ -28,6 +30,11 @@ def state_root() -> Path:
 
 def images_dir() -> Path:
     return state_root() / "images"
+
+
+def shared_images_dir() -> Path | None:
+    """The images that root has built, for an ordinary user to read; None for root itself."""
+    return None if os.geteuid() == 0 else SYSTEM_ROOT / "images"
 
 
 def labs_dir() -> Path:

@@ -38,11 +38,13 @@ def ensure(
     *,
     deadline: Deadline,
     progress: Progress,
+    shared: Path | None = None,
     build: Builder = build_debian,
 ) -> GuestImage:
     """The image of `recipe`: from `cache_dir` if it is there, else built into it.
 
-    Of several callers at once, in one process or many, one builds and the others wait for it.
+    It is taken from `shared`, another user's cache, where only that has it. Of several callers
+    at once, in one process or many, one builds and the others wait for it.
     Raises LabError when the build fails or `deadline` passes, InputError when a ready-made
     disk is missing or is not the one the recipe means.
     """
@@ -50,8 +52,9 @@ def ensure(
         return _ready_made(recipe, cache_dir, progress)
     digest = debian_digest(recipe)
     entry = cache_dir / f"{recipe.name}-{digest[:16]}"
-    if (entry / _MANIFEST).is_file():
-        return _read(entry)
+    for known in (entry, *([shared / entry.name] if shared else [])):
+        if os.access(known / _MANIFEST, os.R_OK):
+            return _read(known)
     cache_dir.mkdir(parents=True, exist_ok=True)
     with progress.step(f"image {recipe.name}") as step, _locked(entry, deadline, step):
         if (entry / _MANIFEST).is_file():

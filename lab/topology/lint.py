@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lab.topology.load import LoadedTopology
 from lab.topology.problem import Problem, TopologyError
-from lab.topology.rules import Host, Rule, guest, network, storage
+from lab.topology.rules import Host, Rule, guest, network, sockets, storage
 
-RULES: tuple[Rule, ...] = (*guest.RULES, *storage.RULES, *network.RULES)
+RULES: tuple[Rule, ...] = (*guest.RULES, *storage.RULES, *network.RULES, *sockets.RULES)
 
 
 def lint(loaded: LoadedTopology, capabilities: Host | None) -> list[Problem]:

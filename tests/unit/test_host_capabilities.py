@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def test_libvirts_own_answers_become_versions() -> None:
     assert found.qemu_version == (0, 0, 2)
     assert found.libvirt_version >= (9, 0, 0)
     assert found.accelerator == "tcg"
+    assert found.fabric == ("namespace" if os.geteuid() == 0 else "sockets")
 
 
 def test_a_libvirt_that_cannot_be_reached_is_named() -> None:

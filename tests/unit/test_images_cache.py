@@ -174,6 +174,40 @@ def test_prune_keeps_what_it_is_told_to(cache: Path) -> None:
     assert not doomed.root.parent.exists()
 
 
+def test_an_image_that_root_has_built_is_used_where_it_is(cache: Path, tmp_path: Path) -> None:
+    roots = get(cache)
+    before = sorted(cache.iterdir())
+    own_cache = tmp_path / "home/images"
+    progress = Progress(io.StringIO())
+    found = ensure(RECIPE, own_cache, deadline=Deadline(5), progress=progress, shared=cache)
+    assert found == roots
+    assert sorted(cache.iterdir()) == before and not own_cache.exists()
+
+
+def test_an_own_image_comes_before_roots(cache: Path, tmp_path: Path) -> None:
+    get(cache)
+    own_cache = tmp_path / "home/images"
+    mine = get(own_cache)
+    progress = Progress(io.StringIO())
+    found = ensure(RECIPE, own_cache, deadline=Deadline(5), progress=progress, shared=cache)
+    assert found == mine
+
+
+def test_without_root_a_missing_image_says_what_builds_it(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(LabError, match="needs root") as raised:
+        ensure(
+            RECIPE,
+            cache,
+            deadline=Deadline(5),
+            progress=Progress(io.StringIO()),
+            shared=tmp_path / "absent",
+        )
+    assert raised.value.hint and "sudo .venv/bin/lab image build tiny" in raised.value.hint
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Path:
     path = tmp_path / "own.qcow2"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from lab.errors import LabError
 from lab.host import libvirt_daemon
 from lab.host.libvirt_daemon import HYPERVISORS
 
@@ -190,6 +191,37 @@ def test_a_daemon_that_will_not_start_says_why(tmp_path: Path) -> None:
     """
     said = isolated(script, tmp_path)
     assert "virtlogd" in said and "exited with status" in said and "pid" in said
+
+
+@pytest.fixture
+def as_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ordinary user, of whose session nothing is known."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+
+@pytest.mark.usefixtures("as_user")
+def test_a_users_daemon_is_named_by_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = libvirt_daemon.uri_of(HYPERVISORS[-1])
+    assert uri == "qemu:///session?socket=/home/ada/.cache/libvirt/libvirt-sock"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")
+    uri = libvirt_daemon.uri_of(HYPERVISORS[-1])
+    assert uri == "qemu:///session?socket=/run/user/1000/libvirt/libvirt-sock"
+
+
+@pytest.mark.usefixtures("as_user")
+def test_another_users_runtime_directory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libvirt_daemon.check_runtime_dir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    libvirt_daemon.check_runtime_dir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "absent"))
+    with pytest.raises(LabError, match="XDG_RUNTIME_DIR") as refused:
+        libvirt_daemon.check_runtime_dir()
+    assert refused.value.hint and "unset XDG_RUNTIME_DIR" in refused.value.hint
 
 
 @needs_root

@@ -129,4 +129,5 @@ def test_sockets_pair_up_two_nics_only() -> None:
     pair = planned(0, "abcdef")
     one, other = (guest.nics[0].sockets for guest in pair.guests.values())
     assert one and other and one == tuple(reversed(other))
+    assert {one[0], other[0]} < set(pair.user_sockets())
     assert planned(0, "abcdef", guests=3).guests["g0"].nics[0].sockets is None

@@ -21,6 +21,7 @@ TOPOLOGIES = Path(__file__).parents[2] / "topologies"
 class Host:
     accelerator: Literal["kvm", "tcg"] = "kvm"
     io_uring: bool = True
+    fabric: Literal["namespace", "sockets"] = "namespace"
 
 
 def linted(text: str, host: Host | None = None) -> list[Problem]:
@@ -271,6 +272,27 @@ GUEST = {
     ],
 }
 
+ROOTLESS = Host(fabric="sockets")
+
+
+def pair(nic: str = "", segment: str = "", nics: int = 2) -> str:
+    """A guest whose `nics` NICs, with the settings `nic`, are all on segment `lan`."""
+    each = ", ".join(f"n{index}: {{segment: lan, {nic}}}" for index in range(nics))
+    return guest(f"vcpus: 2, nics: {{{each}}}", segments=f"{{lan: {{{segment}}}}}")
+
+
+# What an ordinary user cannot have, and root can.
+SOCKETS = {
+    "sockets_join_two_nics": [
+        (pair(nics=1), "segment `lan` has one NIC, but without root it joins exactly two"),
+        (pair(nics=3), "segment `lan` has 3 NICs, but without root it joins exactly two"),
+    ],
+    "sockets_have_no_rate": [(pair(segment="rate: 1Gbit"), "has a rate, which only root can")],
+    "sockets_have_one_queue": [
+        (pair("queues: 2"), "NIC `n0` has 2 queues, but without root it has one")
+    ],
+}
+
 CASES = [
     pytest.param(refused, message, passed, id=f"{rule}-{index}")
     for rule, cases in (STORAGE | NETWORK | GUEST).items()
@@ -309,9 +331,25 @@ def test_rule_about_the_host(body: str, host: Host, message: str) -> None:
     assert linted(guest(body), None) == [], "without a probe, the host may have it"
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(*case, id=f"{rule}-{index}")
+        for rule, cases in SOCKETS.items()
+        for index, case in enumerate(cases)
+    ],
+)
+def test_rule_about_sockets(text: str, message: str) -> None:
+    problems = [str(problem) for problem in linted(text, ROOTLESS)]
+    assert re.search(message, problems[0])
+    assert problems[0].startswith("t.yaml:")
+    assert linted(text, Host()) == linted(text, None) == []
+    assert linted(pair("mtu: 9000", segment="mtu: 9000"), ROOTLESS) == []
+
+
 def test_every_rule_has_a_case_and_a_source() -> None:
     names = {rule.__name__ for rule in lint_module.RULES}
-    assert names == {*STORAGE, *NETWORK, *GUEST, *HOST_CASES}
+    assert names == {*STORAGE, *NETWORK, *GUEST, *HOST_CASES, *SOCKETS}
     assert all(rule.__doc__ for rule in lint_module.RULES)
 
 

@@ -163,6 +163,9 @@ def _devices(
             _tap_interface(devices, guest, nic, host)
     _console(devices, guest)
     channel = ET.SubElement(devices, "channel", type="unix")
+    if host.fabric == "sockets":
+        # libvirt's own place for it, below ~/.config, is too long a path for most users' names.
+        ET.SubElement(channel, "source", mode="bind", path=str(guest.agent_socket))
     ET.SubElement(channel, "target", type="virtio", name="org.qemu.guest_agent.0")
     rng = ET.SubElement(devices, "rng", model="virtio")
     _text(rng, "backend", "/dev/urandom", model="random")
