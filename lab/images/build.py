@@ -45,7 +45,7 @@ def build_debian(
     if os.geteuid() != 0:
         raise LabError(
             f"image {recipe.name} is not built yet, and building it needs root",
-            hint=f"once: sudo .venv/bin/lab image build {recipe.name}",
+            hint=f"sudo .venv/bin/lab image build {recipe.name}, or once `lab up` as root",
         )
     root = folder / "root"
     bootstrap(recipe, root, deadline=deadline, step=step)
