@@ -16,11 +16,24 @@ from lab.guest.agent_client import AgentClient
 from lab.guest.agent_file import agent_bytes
 from lab.guest.console import ConsoleLog
 from lab.guest.keys import KeyPair, Keyring
-from lab.guest.setup import AGENT_PATH, SETUP_PATH, seed_tree
+from lab.guest.setup import (
+    AGENT_PATH,
+    READY_PATH,
+    SETUP_LOG_PATH,
+    SETUP_UNDER_CLOUD_INIT,
+    seed_tree,
+)
 from lab.guest.ssh import Session, SshTarget, authenticate, greet
 from lab.host.accelerator import scale_s
 from lab.images.image import Kernel
-from lab.images.seed import FileTree, newc_cpio, nocloud_iso
+from lab.images.seed import (
+    PER_BOOT_SCRIPT,
+    FileTree,
+    SeedFile,
+    StaticNic,
+    newc_cpio,
+    nocloud_iso,
+)
 from lab.janitor import watched
 from lab.plan import GuestPlan, LabPlan, plan
 from lab.preparation import Prepared
@@ -33,10 +46,18 @@ from lab.teardown import TEARDOWN_S, down, take_down, uninterrupted
 
 # From the first instruction to the agent's answer, under KVM; TCG gets a multiple.
 BOOT_S = 60.0
+# A ready-made image also has firmware, a boot loader, all its units and cloud-init to go through.
+READY_MADE_BOOT_S = 150.0
 # sockaddr_un.sun_path is 108 bytes, with the terminating zero.
 MAX_SOCKET_PATH_BYTES = 107
+READY_MADE_HINT = (
+    "a ready-made image boots by BIOS, has cloud-init with the NoCloud source, sshd and Python,"
+    " and says more with console=ttyS0 on its kernel's command line"
+)
 MILESTONE_INTERVAL_S = 0.02
 ALIVE_INTERVAL_S = 0.5
+# Written when the last stage of a boot is over, whatever came of it.
+CLOUD_INIT_RESULT = "/run/cloud-init/result.json"
 
 
 class Cancelled(LabError):
@@ -137,7 +158,6 @@ class _Bringup:
         self._provider = provider
         self._progress = progress
         self._deadline = deadline
-        self._boot_s = scale_s(BOOT_S, prepared.machine.accelerator)
         self._cancelled = threading.Event()
         self._phases: dict[str, dict[str, float]] = {
             name: {"image": prepared.image_s} for name in lab.guests
@@ -205,12 +225,13 @@ class _Bringup:
             )
 
     def _boot(self, guest: GuestPlan, target: SshTarget) -> None:
-        deadline = self._deadline.within(self._boot_s)
+        direct = self._prepared.kernels[guest.name] is not None
+        boot_s = BOOT_S if direct else READY_MADE_BOOT_S
+        deadline = self._deadline.within(scale_s(boot_s, self._prepared.machine.accelerator))
         console = ConsoleLog(guest.console_log)
         check = self._checker(guest)
         with self._progress.step(f"guest {guest.name}") as step:
             try:
-                direct = self._prepared.kernels[guest.name] is not None
                 with self._phase(guest, "kernel", step):
                     self._provider.resume(guest)
                     if direct:
@@ -230,6 +251,8 @@ class _Bringup:
             except LabError as error:
                 tail = f"the last lines of {guest.name}'s console:\n{console.tail(20)}"
                 error.detail = "\n".join(filter(None, (error.detail, tail)))
+                if not direct:
+                    error.hint = READY_MADE_HINT
                 raise
 
     def _checker(self, guest: GuestPlan) -> Callable[[], None]:
@@ -260,12 +283,15 @@ class _Bringup:
 def seed_bytes(guest: GuestPlan, kernel: Kernel | None, tree: FileTree) -> bytes:
     """What brings `tree` into the guest: an initramfs for direct boot, else a NoCloud ISO."""
     if kernel is None:
+        script = SeedFile(0o755, SETUP_UNDER_CLOUD_INIT.encode())
         return nocloud_iso(
-            tree,
+            {**tree, PER_BOOT_SCRIPT: script},
             hostname=guest.name,
             instance_id=str(guest.uuid),
-            management_mac=guest.management_mac,
-            run=[SETUP_PATH],
+            nics=[
+                StaticNic("management", guest.management_mac, "10.0.2.15/24", awaited=True),
+                *(StaticNic(nic.name, nic.mac, str(nic.address), nic.mtu) for nic in guest.nics),
+            ],
         )
     # The kernel unpacks archives that stand one behind another, each at a multiple of 4 bytes.
     initramfs = kernel.initramfs.read_bytes()
@@ -290,6 +316,19 @@ def _await_agent(session: Session, guest: GuestPlan, deadline: Deadline) -> None
 
 
 def _await_cloud_init(session: Session, deadline: Deadline) -> None:
-    done = session.run("cloud-init status --wait", deadline=deadline)
+    """Return once cloud-init is through and the guest's own set-up went well.
+
+    What else cloud-init has to complain about is the image's business. `cloud-init status --wait`
+    would not wait for the end once any module has failed.
+    """
+    session.run(f"until test -e {CLOUD_INIT_RESULT}; do sleep 0.5; done", deadline=deadline)
+    done = session.run(
+        f"test -e {READY_PATH} || {{ cat {SETUP_LOG_PATH}; cloud-init status --long; exit 1; }}",
+        deadline=deadline,
+    )
     if done.returncode != 0:
-        raise LabError("cloud-init failed", where=session.target.where, detail=done.stdout)
+        raise LabError(
+            "cloud-init did not set the guest up",
+            where=session.target.where,
+            detail=done.stdout + done.stderr,
+        )

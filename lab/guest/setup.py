@@ -12,6 +12,15 @@ from lab.plan import GuestPlan, LabPlan, NicPlan
 
 AGENT_PATH = "/usr/local/bin/datapath-agent"
 SETUP_PATH = "/etc/lab/setup.sh"
+READY_PATH = "/run/lab/ready"
+SETUP_LOG_PATH = "/run/lab/setup.log"
+
+# What lab-setup.service does in the lab's own images; the console may be silent in others.
+SETUP_UNDER_CLOUD_INIT = f"""\
+#!/bin/sh
+mkdir -p /run/lab
+{SETUP_PATH} > {SETUP_LOG_PATH} 2>&1 && : > {READY_PATH}
+"""
 
 
 def seed_tree(
@@ -98,9 +107,14 @@ def _nic(guest: GuestPlan, nic: NicPlan) -> Iterable[str]:
         yield f'ethtool -K "$dev" {off}'
     if spec.queues > 1:
         yield f'ethtool -L "$dev" combined {spec.queues}'
+    # A ready-made image may have named, addressed and started it already, and a NIC that is up
+    # keeps its name before Linux 6.2.
+    yield f'rename=; [ "$dev" = {nic.name} ] || rename="link set $dev down'
+    yield f'link set $dev name {nic.name}"'
     yield "ip -batch - <<END"
-    yield f"link set $dev name {nic.name} mtu {nic.mtu}"
-    yield f"address add {nic.address} dev {nic.name}"
+    yield "$rename"
+    yield f"link set {nic.name} mtu {nic.mtu}"
+    yield f"address replace {nic.address} dev {nic.name}"
     yield f"link set {nic.name} up"
     yield "END"
     for name, rdma in guest.rdma_on(nic.name).items():

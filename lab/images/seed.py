@@ -88,25 +88,37 @@ def _relative(path: str) -> str:
     return path[1:]
 
 
-def nocloud_iso(
-    tree: FileTree,
-    *,
-    instance_id: str,
-    hostname: str,
-    management_mac: str,
-    run: Iterable[str] = (),
-) -> bytes:
-    """A "cidata" ISO that makes cloud-init write `tree`, address the management NIC and `run`.
+@dataclass(frozen=True)
+class StaticNic:
+    """A NIC by its MAC: the name, the address (with its prefix length) and the MTU it gets.
 
-    `run` holds shell commands for the end of the first boot, as root.
+    Boot waits for a NIC that is `awaited`. One has to be: networkd waits in vain for none.
     """
+
+    name: str
+    mac: str
+    address: str
+    mtu: int | None = None
+    awaited: bool = False
+
+
+# cloud-init runs what is here near the end of each boot, as root.
+PER_BOOT_SCRIPT = "/var/lib/cloud/scripts/per-boot/lab"
+
+
+def nocloud_iso(
+    tree: FileTree, *, instance_id: str, hostname: str, nics: Iterable[StaticNic]
+) -> bytes:
+    """A "cidata" ISO that makes cloud-init write `tree` and name and address `nics`."""
     user_data = {
         "hostname": hostname,
+        # The seed has its own; many an image makes it from a template at each boot.
+        "manage_etc_hosts": False,
         "disable_root": False,
-        "ssh_pwauth": False,
-        # The seed carries the guest's one host key; cloud-init must neither delete nor add any.
+        # The seed carries the guest's host key; cloud-init must neither delete it nor add any,
+        # and a key that is there is not generated.
         "ssh_deletekeys": False,
-        "ssh_genkeytypes": [],
+        "ssh_genkeytypes": ["ed25519"],
         "write_files": [
             {
                 "path": path,
@@ -116,18 +128,11 @@ def nocloud_iso(
             }
             for path, file in sorted(tree.items())
         ],
-        "runcmd": [["sh", "-c", command] for command in run],
     }
-    network = {
-        "version": 2,
-        "ethernets": {
-            "management": {
-                "match": {"macaddress": management_mac},
-                "addresses": ["10.0.2.15/24"],
-                "dhcp4": False,
-            }
-        },
-    }
+    # Of all files that match a NIC, systemd-networkd takes the first by name, which netplan makes
+    # of the key; many an image brings one called all-en, which waits for DHCP on every NIC.
+    ethernets = {f"0-{nic.name}": _ethernet(nic) for nic in nics}
+    network = {"version": 2, "ethernets": ethernets}
     meta_data = {"instance-id": instance_id, "local-hostname": hostname}
     return _iso(
         {
@@ -136,6 +141,19 @@ def nocloud_iso(
             "network-config": yaml.safe_dump(network, sort_keys=False),
         }
     )
+
+
+def _ethernet(nic: StaticNic) -> dict[str, object]:
+    """A NIC in netplan's words."""
+    return {
+        "match": {"macaddress": nic.mac},
+        # Without a name of ours, images that do without netplan look for one called by the key.
+        "set-name": nic.name,
+        "addresses": [nic.address],
+        "dhcp4": False,
+        "optional": not nic.awaited,
+        **({"mtu": nic.mtu} if nic.mtu else {}),
+    }
 
 
 def _iso(files: Mapping[str, str]) -> bytes:

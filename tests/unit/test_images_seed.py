@@ -17,6 +17,7 @@ from lab.images.seed import (
     SYMLINK,
     CpioEntry,
     SeedFile,
+    StaticNic,
     cpio,
     newc_cpio,
     nocloud_iso,
@@ -87,22 +88,28 @@ def test_paths_must_be_absolute_and_normal(path: str) -> None:
         newc_cpio({path: SeedFile(0o644, b"")})
 
 
+def read_back(data: bytes, name: str) -> str:
+    iso = pycdlib.PyCdlib()
+    iso.open_fp(io.BytesIO(data))
+    assert iso.pvd.volume_identifier.decode().strip().lower() == "cidata"
+    out = io.BytesIO()
+    iso.get_file_from_iso_fp(out, rr_path=f"/{name}")
+    return out.getvalue().decode()
+
+
 def test_cloud_init_finds_the_same_tree() -> None:
     data = nocloud_iso(
         TREE,
         instance_id="lab-1",
         hostname="client",
-        management_mac="52:54:00:00:00:01",
-        run=["sh /etc/lab/setup.sh"],
+        nics=[
+            StaticNic("management", "52:54:00:00:00:01", "10.0.2.15/24", awaited=True),
+            StaticNic("lan0", "52:54:00:00:00:02", "10.64.0.1/24", mtu=9000),
+        ],
     )
-    iso = pycdlib.PyCdlib()
-    iso.open_fp(io.BytesIO(data))
-    assert iso.pvd.volume_identifier.decode().strip().lower() == "cidata"
 
     def read(name: str) -> str:
-        out = io.BytesIO()
-        iso.get_file_from_iso_fp(out, rr_path=f"/{name}")
-        return out.getvalue().decode()
+        return read_back(data, name)
 
     user_data = read("user-data")
     assert user_data.startswith("#cloud-config\n")
@@ -112,8 +119,32 @@ def test_cloud_init_finds_the_same_tree() -> None:
         for each in fields["write_files"]
     }
     assert written == TREE
-    assert fields["runcmd"] == [["sh", "-c", "sh /etc/lab/setup.sh"]]
     assert yaml.safe_load(read("meta-data"))["instance-id"] == "lab-1"
-    ethernet = yaml.safe_load(read("network-config"))["ethernets"]["management"]
-    assert ethernet["match"] == {"macaddress": "52:54:00:00:00:01"}
-    assert ethernet["addresses"] == ["10.0.2.15/24"]
+    management, data = yaml.safe_load(read("network-config"))["ethernets"].values()
+    assert management["match"] == {"macaddress": "52:54:00:00:00:01"}
+    assert management["addresses"] == ["10.0.2.15/24"]
+    assert "mtu" not in management
+    assert (management["optional"], data["optional"]) == (False, True)
+    assert (data["set-name"], data["mtu"]) == ("lan0", 9000)
+    assert not any(each["dhcp4"] for each in (management, data)), "nobody answers, and boot waits"
+
+
+def test_cloud_init_leaves_alone_what_the_seed_brings() -> None:
+    nics = [StaticNic("management", "52:54:00:00:00:01", "10.0.2.15/24")]
+    iso = nocloud_iso(TREE, instance_id="i", hostname="h", nics=nics)
+    fields = yaml.safe_load(read_back(iso, "user-data"))
+    assert fields["manage_etc_hosts"] is False
+    assert fields["ssh_deletekeys"] is False
+    # cloud-init's schema refuses an empty list, and generates every type without one.
+    assert fields["ssh_genkeytypes"] == ["ed25519"]
+
+
+def test_its_networks_come_before_those_of_the_image() -> None:
+    iso = nocloud_iso(
+        {},
+        instance_id="i",
+        hostname="h",
+        nics=[StaticNic("wan", "52:54:00:00:00:01", "10.0.2.15/24")],
+    )
+    key = next(iter(yaml.safe_load(read_back(iso, "network-config"))["ethernets"]))
+    assert key < "all-en"

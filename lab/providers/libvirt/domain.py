@@ -87,7 +87,7 @@ def render(
     # A panicked guest stays for its evidence to be taken.
     _text(domain, "on_crash", "preserve")
     _devices(domain, guest, image, boot, host)
-    _command_line(domain, guest, host)
+    _command_line(domain, guest, boot, host)
     ET.indent(domain)
     return ET.tostring(domain, encoding="unicode") + "\n"
 
@@ -154,7 +154,7 @@ def _devices(
     for disk in guest.disks:
         _disk(devices, disk, image if disk is guest.root_disk else None)
     if isinstance(boot, DiskBoot):
-        _seed_iso(devices, boot)
+        _seed_iso(devices, guest, boot)
     for hba in guest.hbas:
         _hba(devices, hba)
     ET.SubElement(devices, "controller", type="usb", model="none")
@@ -195,23 +195,23 @@ def _disk(devices: ET.Element, disk: DiskPlan, backing: GuestImage | None) -> No
         ET.SubElement(source, "seclabel", model="dac", relabel="no")
     ET.SubElement(element, "target", dev=disk.target, bus="scsi")
     _text(element, "serial", disk.serial)
+    _scsi_address(element, disk.hba, disk.lun)
+
+
+def _scsi_address(element: ET.Element, hba: int, lun: int) -> None:
     ET.SubElement(
-        element,
-        "address",
-        type="drive",
-        controller=str(disk.hba),
-        bus="0",
-        target="0",
-        unit=str(disk.lun),
+        element, "address", type="drive", controller=str(hba), bus="0", target="0", unit=str(lun)
     )
 
 
-def _seed_iso(devices: ET.Element, boot: DiskBoot) -> None:
+def _seed_iso(devices: ET.Element, guest: GuestPlan, boot: DiskBoot) -> None:
+    """A CD-ROM beside the root disk, on its HBA: kernels for clouds have no AHCI driver."""
     element = ET.SubElement(devices, "disk", type="file", device="cdrom")
     ET.SubElement(element, "driver", name="qemu", type="raw")
     ET.SubElement(element, "source", file=str(boot.seed_iso))
-    ET.SubElement(element, "target", dev="sdza", bus="sata")
+    ET.SubElement(element, "target", dev="sdza", bus="scsi")
     ET.SubElement(element, "readonly")
+    _scsi_address(element, guest.root_disk.hba, guest.root_disk.lun + 1)
 
 
 def _hba(devices: ET.Element, hba: HbaPlan) -> None:
@@ -252,7 +252,9 @@ def _console(devices: ET.Element, guest: GuestPlan) -> None:
     ET.SubElement(console, "target", type="serial", port="0")
 
 
-def _command_line(domain: ET.Element, guest: GuestPlan, host: Machine) -> None:
+def _command_line(
+    domain: ET.Element, guest: GuestPlan, boot: DirectBoot | DiskBoot, host: Machine
+) -> None:
     """What libvirt 9 has no element for: the management NIC, and datagram sockets."""
     arguments = [
         "-netdev",
@@ -261,6 +263,9 @@ def _command_line(domain: ET.Element, guest: GuestPlan, host: Machine) -> None:
         f"virtio-net-pci,netdev=management,mac={guest.management_mac},"
         f"bus=pcie.0,addr={MANAGEMENT_NIC_SLOT:#x},romfile=",
     ]
+    if isinstance(boot, DiskBoot):
+        # The firmware, and a boot loader that speaks through it, write to the serial console.
+        arguments += ["-machine", "graphics=off"]
     if host.fabric == "sockets":
         for index, nic in enumerate(guest.nics):
             arguments += _socket_nic(guest, nic, slot=MANAGEMENT_NIC_SLOT - 1 - index)

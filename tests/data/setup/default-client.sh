@@ -10,9 +10,12 @@ nic_by_mac() {
     return 1
 }
 nic_by_mac 52:54:00:05:00:00
+rename=; [ "$dev" = lan0 ] || rename="link set $dev down
+link set $dev name lan0"
 ip -batch - <<END
-link set $dev name lan0 mtu 9000
-address add 10.65.64.1/24 dev lan0
+$rename
+link set lan0 mtu 9000
+address replace 10.65.64.1/24 dev lan0
 link set lan0 up
 END
 rdma link add rxe0 type rxe netdev lan0

@@ -12,15 +12,21 @@ nic_by_mac() {
 nic_by_mac 52:54:00:aa:bb:cc
 ethtool -K "$dev" tso off
 ethtool -L "$dev" combined 4
+rename=; [ "$dev" = lan0 ] || rename="link set $dev down
+link set $dev name lan0"
 ip -batch - <<END
-link set $dev name lan0 mtu 4200
-address add 10.65.64.1/24 dev lan0
+$rename
+link set lan0 mtu 4200
+address replace 10.65.64.1/24 dev lan0
 link set lan0 up
 END
 nic_by_mac 52:54:00:05:00:01
 ethtool -K "$dev" tx off
+rename=; [ "$dev" = lan1 ] || rename="link set $dev down
+link set $dev name lan1"
 ip -batch - <<END
-link set $dev name lan1 mtu 9000
-address add 10.65.64.33/24 dev lan1
+$rename
+link set lan1 mtu 9000
+address replace 10.65.64.33/24 dev lan1
 link set lan1 up
 END
