@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Mapping
@@ -64,7 +65,7 @@ def prepare(
     """
     check(loaded, None)
     boots = look_up(loaded)
-    state_root().mkdir(parents=True, exist_ok=True)
+    _make_state_root()
     check_space(state_root())
     with ThreadPoolExecutor(1) as pool:
         # libvirt starts while the images are looked up.
@@ -101,6 +102,19 @@ def prepare(
         ),
         accelerator_reason=chosen.reason,
     )
+
+
+def _make_state_root() -> None:
+    try:
+        state_root().mkdir(parents=True, exist_ok=True)
+        if not os.access(state_root(), os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise InputError(
+            f"cannot keep labs here: {error.strerror}",
+            where=str(state_root()),
+            hint="set LAB_STATE_DIR to a directory that can be written to",
+        ) from error
 
 
 def _images(

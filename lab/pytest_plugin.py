@@ -38,10 +38,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "guest_name" in metafunc.fixturenames:
+        from lab.errors import LabError
         from lab.topology.load import load
 
-        path = _topology(metafunc.config)
-        metafunc.parametrize("guest_name", list(load(path).topology.guests), scope="session")
+        try:
+            guests = list(load(_topology(metafunc.config)).topology.guests)
+        except LabError as error:
+            raise pytest.UsageError(str(error)) from None
+        metafunc.parametrize("guest_name", guests, scope="session")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -85,13 +89,20 @@ def _bound_lab(path: Path) -> AbstractContextManager[RunningLab]:
 @pytest.fixture(scope="session")
 def lab(pytestconfig: pytest.Config, lab_factory: LabFactory) -> Iterator[RunningLab]:
     """The lab of `--topology`, or the one named by `--lab`."""
-    if name := pytestconfig.getoption("--lab"):
-        from lab.running import find
+    from lab.errors import LabError
 
-        with find(name) as running:
-            yield running
-    else:
-        yield lab_factory(_topology(pytestconfig))
+    with ExitStack() as stack:
+        try:
+            if name := pytestconfig.getoption("--lab"):
+                from lab.running import find
+
+                running = stack.enter_context(find(name))
+            else:
+                running = lab_factory(_topology(pytestconfig))
+        except LabError as error:
+            # What failed is the lab or its description: frames of the plugin explain neither.
+            pytest.fail(str(error), pytrace=False)
+        yield running
 
 
 @pytest.fixture

@@ -17,10 +17,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
-from filelock import FileLock, Timeout
-
-from lab.deadline import Deadline, DeadlineExceeded
+from lab.deadline import Deadline
 from lab.errors import InputError, LabError
+from lab.host.locks import locked
 from lab.host.processes import ProcessIdentity, boot_id, own_identity
 from lab.host.state import labs_dir, locks_dir
 from lab.plan import MAX_SLOTS, Identity
@@ -60,7 +59,7 @@ class Record:
 
     identity: Identity
     lease: Lease
-    state: Literal["building", "up", "broken"]
+    state: Literal["building", "up"]
     source: str
     uri: str = ""
     fabric: Literal["namespace", "sockets"] = "namespace"
@@ -68,7 +67,6 @@ class Record:
     accelerator_reason: str = ""
     domains: tuple[str, ...] = ()
     taps: tuple[str, ...] = ()
-    broken: str | None = None
     created_at: float = 0.0
     images: Mapping[str, str] = field(default_factory=dict)
     phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -91,16 +89,8 @@ class Record:
 @contextmanager
 def registry(deadline: Deadline) -> Iterator[None]:
     """Exclusive access to the set of labs; held for moments only."""
-    locks_dir().mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(locks_dir() / "labs.lock", timeout=max(deadline.remaining_s, 0.01)):
-            yield
-    except Timeout:
-        raise DeadlineExceeded(
-            "another lab command holds the registry of labs",
-            where=str(locks_dir() / "labs.lock"),
-            elapsed_s=deadline.elapsed_s,
-        ) from None
+    with locked(locks_dir() / "labs.lock", "the registry of labs", deadline):
+        yield
 
 
 def claim(

@@ -90,7 +90,7 @@ class RunningGuest:
 
     @cached_property
     def host(self) -> Host:
-        """The guest as testinfra sees it: `guest.host.interface("lan0").mtu`."""
+        """The guest as testinfra sees it: `guest.host.interface("lan0").addresses`."""
         from lab.guest.inspection import inspect
 
         return inspect(self.name, self.session(), COMMAND_S)
@@ -186,10 +186,14 @@ def find(name: str | None) -> RunningLab:
                 hint="name one with --lab" if known else "`lab up TOPOLOGY` brings one up",
             )
         record = known[0]
-    if record.state != "up":
+    if record.state == "building":
+        name, owner = record.identity.name, record.lease.owner
+        if owner and owner.alive:
+            raise LabError(
+                f"process {owner.pid} is bringing lab {name} up", hint="wait until it is through"
+            )
         raise LabError(
-            f"lab {record.identity.name} is {record.state}: "
-            + (record.broken or "it is still being brought up"),
-            hint=f"`lab down {record.identity.name}` and bring it up again",
+            f"the bring-up of lab {name} was killed",
+            hint=f"`lab down {name}` or `lab reap` removes what it left; then bring it up again",
         )
     return RunningLab(record)

@@ -46,7 +46,10 @@ def exec_(
     lab: LabOption = None,
     timeout: Annotated[str, typer.Option(help="The command's deadline.")] = "1h",
 ) -> int:
-    """Run a command in a guest; its output and exit status are the command's own."""
+    """Run a command in a guest; its output and exit status are the command's own.
+
+    Standard input is not passed on.
+    """
     from lab.running import find
 
     deadline = Deadline(seconds_option("--timeout", timeout))

@@ -102,6 +102,8 @@ def print_table(report: CheckReport) -> None:
         )
     # What is no terminal is taken to be 80 columns wide: too narrow for a log to be read well.
     Console(width=None if sys.stdout.isatty() else 100).print(table)
+    if not report.rows:
+        print("nothing to measure: no data disks, and no two guests on a segment", file=sys.stderr)
     for row in report.rows:
         if row.error:
             print(f"{row.what}, {row.place}: {row.error}", file=sys.stderr)

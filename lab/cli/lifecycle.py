@@ -62,7 +62,7 @@ def up(
         return
     prepared = prepare(loaded, wanted=accel, progress=progress, deadline=deadline)  # type: ignore[arg-type]
     if dry_run:
-        _print_dry_run(prepared)
+        _print_dry_run(prepared, name)
         return
     progress.say(f"accelerator: {prepared.machine.accelerator} ({prepared.accelerator_reason})")
     record = bring_up(prepared, name, progress=progress, deadline=deadline, life_s=life_s)
@@ -90,7 +90,7 @@ def _keep_up(record: Record, loaded: LoadedTopology, progress: Any) -> None:
         print(f"lab {name} was up already" + (f"; agent deployed to {updated}" if updated else ""))
 
 
-def _print_dry_run(prepared: Prepared) -> None:
+def _print_dry_run(prepared: Prepared, name: str) -> None:
     from lab.fabric.commands import shell_commands
     from lab.host.state import labs_dir
     from lab.plan import Identity, plan
@@ -99,14 +99,15 @@ def _print_dry_run(prepared: Prepared) -> None:
 
     topology = prepared.loaded.topology
     # The id and slot of a real lab are drawn when it is made.
-    lab = plan(topology, Identity(topology.name, "000000", 0), labs_dir() / topology.name)
+    lab = plan(topology, Identity(name, "000000", 0), labs_dir() / name)
     if prepared.machine.fabric == "namespace":
         print("\n".join(shell_commands(lab.fabric)))
-    for name, guest in lab.guests.items():
-        for command in disk_commands(guest, prepared.images[name]):
+    for guest in lab.guests.values():
+        image = prepared.images[guest.name]
+        for command in disk_commands(guest, image):
             print(shlex.join(command))
-        boot = prepared.boot(name, guest.management_mac, guest.seed)
-        print(render(guest, lab.identity, prepared.images[name], boot, prepared.machine), end="")
+        boot = prepared.boot(guest.name, guest.management_mac, guest.seed)
+        print(render(guest, lab.identity, image, boot, prepared.machine), end="")
 
 
 def down(

@@ -30,5 +30,5 @@ class LabBackend(BaseBackend):  # type: ignore[misc]
 
 
 def inspect(guest: str, session: Session, command_s: float) -> Host:
-    """A testinfra host for `guest`: `host.interface("lan0").mtu`, `host.run("...")`."""
+    """A testinfra host for `guest`: `host.interface("lan0").addresses`, `host.run("...")`."""
     return Host(LabBackend(guest, session, command_s))

@@ -197,6 +197,7 @@ class Session:
                         f"`{command}` did not end in time",
                         where=self.target.where,
                         detail=stderr.decode(errors="replace") or None,
+                        hint="it may still run in the guest; a larger time-out lets it end",
                         elapsed_s=time.monotonic() - start_s,
                     )
                 # Wakes on data as well as on the channel's end.

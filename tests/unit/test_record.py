@@ -14,6 +14,7 @@ from lab.deadline import Deadline
 from lab.errors import InputError, LabError
 from lab.host.processes import ProcessIdentity, own_identity
 from lab.record import RECORD, Lease, Record, claim, forget, load, own, records
+from lab.running import find
 
 
 @pytest.fixture(autouse=True)
@@ -112,3 +113,13 @@ def test_a_damaged_record_is_named(text: str) -> None:
 def test_records_are_json_for_people_to_read() -> None:
     record = made("one")
     assert json.loads((record.directory / RECORD).read_text())["identity"]["name"] == "one"
+
+
+def test_a_lab_that_is_not_up_says_who_works_on_it_or_that_nobody_does() -> None:
+    record = made("one")
+    with pytest.raises(LabError, match=f"process {own_identity().pid} is bringing lab one up"):
+        find("one")
+    gone = replace(own_identity(), start_ticks=0)
+    replace(record, lease=replace(record.lease, owner=gone)).save()
+    with pytest.raises(LabError, match=r"(?s)was killed.*lab reap"):
+        find("one")

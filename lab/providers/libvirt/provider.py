@@ -76,7 +76,8 @@ class LibvirtProvider:
                 "QEMU has ended",
                 where=f"guest {guest.name}",
                 detail=self._qemu_log(guest.domain),
-                hint=f"the guest's console is in {guest.console_log}",
+                hint=f"`lab down {self._identity.name}` and bring it up again;"
+                f" until then the guest's console is in {guest.console_log}",
             ) from None
         if state == libvirt.VIR_DOMAIN_CRASHED:
             raise LabError(

@@ -1,0 +1,20 @@
+"""The README's topology is one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from lab.images.lookup import look_up
+from lab.topology.lint import check
+from lab.topology.load import parse
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_sample_topology_is_accepted() -> None:
+    sample = re.search(r"```yaml\n(name: .*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert sample
+    loaded = parse(sample[1], ROOT / "sample.yaml")
+    check(loaded, None)
+    look_up(loaded)
