@@ -136,8 +136,9 @@ def bound_lab(
 ) -> Iterator[RunningLab]:
     """A lab for the length of the block: not even SIGKILL of this process leaves any of it."""
     with watched(name), ExitStack() as stack:
-        record = bring_up(prepared, name, progress=progress, deadline=deadline, bound_to=stack)
+        # Registered first, called last: libvirt's daemons can end once the connection is closed.
         stack.callback(down, name)
+        record = bring_up(prepared, name, progress=progress, deadline=deadline, bound_to=stack)
         with RunningLab(record) as lab:
             yield lab
 

@@ -105,10 +105,19 @@ def uninterrupted() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def stop_idle_daemons(deadline: Deadline) -> None:
+    """End the libvirt daemons that the lab started, once no lab needs them."""
+    with registry(deadline):
+        if not records():
+            libvirt_daemon.stop_own(state_root())
+
+
 def down(name: str) -> bool:
     """Take lab `name` down; False when there was none."""
+    deadline = Deadline(TEARDOWN_S)
     record = load(name)
     if not record:
+        stop_idle_daemons(deadline)
         return False
-    take_down(record, Deadline(TEARDOWN_S))
+    take_down(record, deadline)
     return True

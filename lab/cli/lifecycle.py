@@ -45,6 +45,7 @@ def up(
     from lab.preparation import prepare
     from lab.progress import Progress
     from lab.record import load
+    from lab.teardown import stop_idle_daemons
     from lab.topology.load import load as load_topology
     from lab.topology.model import LAB_NAME_PATTERN
 
@@ -63,6 +64,7 @@ def up(
     prepared = prepare(loaded, wanted=accel, progress=progress, deadline=deadline)  # type: ignore[arg-type]
     if dry_run:
         _print_dry_run(prepared, name)
+        stop_idle_daemons(deadline)
         return
     progress.say(f"accelerator: {prepared.machine.accelerator} ({prepared.accelerator_reason})")
     record = bring_up(prepared, name, progress=progress, deadline=deadline, life_s=life_s)
