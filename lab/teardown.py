@@ -47,8 +47,7 @@ def take_down(record: Record, deadline: Deadline) -> None:
         )
     with registry(deadline):
         forget(record)
-        if not records():
-            libvirt_daemon.stop_own(state_root())
+    stop_idle_daemons(deadline)
 
 
 def _destroy_domains(record: Record, deadline: Deadline) -> None:
@@ -78,8 +77,7 @@ def reap(deadline: Deadline) -> list[tuple[str, str]]:
             reaped.append((record.identity.name, why))
     with registry(deadline):
         reaped += [(name, "its claim was never finished") for name in _remove_unclaimed()]
-        if not records():
-            libvirt_daemon.stop_own(state_root())
+    stop_idle_daemons(deadline)
     return reaped
 
 
