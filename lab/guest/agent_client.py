@@ -48,10 +48,42 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class Harness:
+    """What a mechanism's own code costs an operation, from null runs: mean and spread."""
+
+    cost_us: float
+    spread_us: float
+    runs: int
+    what: str
+
+
+@dataclass(frozen=True)
+class MechanismRun:
+    """What a run of a mechanism tells beside its metrics.
+
+    `counters` are the mechanism's own evidence, `layer` says what a claim rests on, `histograms`
+    hold [lowest value of a bucket, count] pairs, `lines` the result in the formats of the
+    published change's own tool.
+    """
+
+    name: str
+    preset: str
+    policy: Mapping[str, Any]
+    parameters: Mapping[str, Any]
+    counters: Mapping[str, float]
+    fidelity: Literal["native", "emulated", "model"]
+    layer: str
+    harness: Harness
+    histograms: Mapping[str, Any]
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Result:
     """What a run measured; `partial` if it was cut short. Samples carry their unit in the name.
 
-    `raw` is the report of the tool that measured, `command` its command line in the guest.
+    `raw` is the report of the tool that measured, `command` its command line in the guest;
+    `clock_step_s` is how far someone set the guest's clock meanwhile (figures do not use it).
     """
 
     workload: str
@@ -60,6 +92,8 @@ class Result:
     raw: Any
     command: str
     partial: bool
+    clock_step_s: float = 0.0
+    mechanism: MechanismRun | None = None
 
     def __getitem__(self, name: str) -> Metric:
         for metric in self.metrics:
@@ -275,7 +309,8 @@ class RunningWorkload:
             case "stopped":
                 self._outcome = self._stopped(event)
             case _:
-                self._outcome = self._agent._error(self._workload.name, event, None)
+                partial = self._result(event["result"]) if event.get("result") else None
+                self._outcome = self._agent._error(self._workload.name, event, partial)
 
     def _result(self, told: Mapping[str, Any]) -> Result:
         return Result(
@@ -285,6 +320,8 @@ class RunningWorkload:
             raw=told["raw"],
             command=told["command"],
             partial=told["partial"],
+            clock_step_s=told["clock_step_s"],
+            mechanism=_mechanism(told) if "mechanism" in told else None,
         )
 
     def _stopped(self, event: Mapping[str, Any]) -> Result | AgentError:
@@ -298,3 +335,18 @@ class RunningWorkload:
             detail=event.get("why", {}).get("message"),
             partial=self._result(event["result"]) if event["result"] else None,
         )
+
+
+def _mechanism(told: Mapping[str, Any]) -> MechanismRun:
+    return MechanismRun(
+        name=told["mechanism"],
+        preset=told["preset"],
+        policy=told["policy"],
+        parameters=told["parameters"],
+        counters=told["counters"],
+        fidelity=told["fidelity"],
+        layer=told["layer"],
+        harness=Harness(**told["harness"]),
+        histograms=told["histograms"],
+        lines=tuple(told["lines"]),
+    )

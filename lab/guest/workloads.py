@@ -6,13 +6,36 @@ names, defaults and choices of both sides against each other.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
+
+
+class Workload(Protocol):
+    """Something to run in a guest; `name` is the agent's name for it."""
+
+    @property
+    def name(self) -> str: ...
+    def parameters(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class MechanismWorkload:
+    """A mechanism, or its server end, with what is given to it: preset, policies, parameters.
+
+    The agent's own declarations say what there is; lab.guest.mechanisms reads them.
+    """
+
+    name: str
+    given: Mapping[str, Any]
+
+    def parameters(self) -> dict[str, Any]:
+        return dict(self.given)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workload:
-    """Something to run in a guest; `name` is the agent's name for it. Units are in the names."""
+class DeclaredWorkload:
+    """A workload whose parameters are the fields. Units are in the names."""
 
     name: ClassVar[str]
 
@@ -21,7 +44,7 @@ class Workload:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fio(Workload):
+class Fio(DeclaredWorkload):
     """Requests to the data disk whose serial is `disk`; refused unless the disk is blank."""
 
     name: ClassVar[str] = "fio"
@@ -36,14 +59,14 @@ class Fio(Workload):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Iperf3Server(Workload):
+class Iperf3Server(DeclaredWorkload):
     name: ClassVar[str] = "iperf3-server"
     address: str
     port: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Iperf3Client(Workload):
+class Iperf3Client(DeclaredWorkload):
     name: ClassVar[str] = "iperf3-client"
     address: str
     port: int
@@ -54,14 +77,14 @@ class Iperf3Client(Workload):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SockperfServer(Workload):
+class SockperfServer(DeclaredWorkload):
     name: ClassVar[str] = "sockperf-server"
     address: str
     port: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class SockperfClient(Workload):
+class SockperfClient(DeclaredWorkload):
     name: ClassVar[str] = "sockperf-client"
     address: str
     port: int
@@ -77,7 +100,7 @@ PerftestTest = Literal[
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerftestServer(Workload):
+class PerftestServer(DeclaredWorkload):
     """One end of an RDMA test; both ends are given the same test, size and length."""
 
     name: ClassVar[str] = "perftest-server"
@@ -91,7 +114,7 @@ class PerftestServer(Workload):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerftestClient(Workload):
+class PerftestClient(DeclaredWorkload):
     name: ClassVar[str] = "perftest-client"
     test: PerftestTest
     device: str
@@ -104,14 +127,14 @@ class PerftestClient(Workload):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UdpRrServer(Workload):
+class UdpRrServer(DeclaredWorkload):
     name: ClassVar[str] = "udp-rr-server"
     address: str
     port: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class UdpRrClient(Workload):
+class UdpRrClient(DeclaredWorkload):
     name: ClassVar[str] = "udp-rr-client"
     address: str
     port: int
@@ -120,7 +143,7 @@ class UdpRrClient(Workload):
     response_bytes: int = 4096
 
 
-WORKLOADS: tuple[type[Workload], ...] = (
+WORKLOADS: tuple[type[DeclaredWorkload], ...] = (
     Fio,
     Iperf3Client,
     Iperf3Server,

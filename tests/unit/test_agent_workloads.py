@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datapath_agent import disks, percentiles, rdma
+from datapath_agent import disks, rdma
+from datapath_agent.measurement import percentiles
 from datapath_agent.protocol import Fault
 from datapath_agent.workloads import fio, iperf3, perftest, sockperf
 from hypothesis import given

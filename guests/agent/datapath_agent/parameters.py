@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # A parameter without a default has to be given.
 REQUIRED = object()
 
-# `kind` is the Python type. `minimum` and `maximum` bound numbers, `choices` lists all texts
+# `kind` is the Python type. `minimum` and `maximum` bound numbers, `choices` lists all values
 # that are allowed (empty: any). Units are part of the name.
 Parameter = namedtuple(
     "Parameter",
@@ -52,7 +52,7 @@ def _value(parameter: Parameter, value: Any) -> Any:
     if type(value) is not parameter.kind:
         raise wrong(f"needs {_words(parameter.kind)}, got {value!r:.60}")
     if parameter.choices and value not in parameter.choices:
-        raise wrong(f"is one of {', '.join(parameter.choices)}, got {value!r:.60}")
+        raise wrong(f"is one of {', '.join(map(str, parameter.choices))}, got {value!r:.60}")
     # Written so that NaN fails.
     if parameter.minimum is not None and not value >= parameter.minimum:
         raise wrong(f"is at least {parameter.minimum}, got {value}")

@@ -20,10 +20,16 @@ MAX_REQUEST_BYTES = 1 << 20
 class Fault(Exception):
     """Something the agent refuses or failed to do, told to the host as an `error` event.
 
-    `kind` is one of bad-request, unknown-op, unknown-workload, bad-parameter, refused,
-    missing-tool, tool-failed, bad-output, no-answer, internal. `field` names the part of the
+    `kind` is one of bad-request, unknown-op, unknown-workload, bad-parameter, inexpressible (a
+    policy that cannot show its mechanism that way), refused, missing-tool, missing-device,
+    tool-failed, bad-output, no-answer, peer-gone, internal. `field` names the part of the
     request that is at fault, `detail` is evidence such as the last lines of a tool's stderr.
+    `partial` is the result of what was measured until then, for the workload to set.
     """
+
+    partial: dict[str, Any] | None = None
+    # What the other members of a team have reported, where one of them raised this.
+    reports: dict[str, Any] = {}
 
     def __init__(
         self, kind: str, message: str, *, field: str | None = None, detail: str | None = None

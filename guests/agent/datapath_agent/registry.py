@@ -1,4 +1,4 @@
-"""Every workload by name: one file and one line here each."""
+"""Every workload by name: one file and one line here each, beside those of the mechanisms."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from datapath_agent.protocol import Fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from datapath_agent.workload import Workload
 
 WORKLOADS = {
@@ -25,27 +27,55 @@ WORKLOADS = {
 
 def find(name: object) -> Workload:
     """The workload of that name, imported now. Raises Fault if there is none."""
-    if not isinstance(name, str) or name not in WORKLOADS:
-        known = ", ".join(WORKLOADS)
-        raise Fault(
-            "unknown-workload", f"no workload {name!r:.60}; there are {known}", field="workload"
-        )
-    module, attribute = WORKLOADS[name]
-    __import__(module)
-    workload: Workload = getattr(sys.modules[module], attribute)
-    return workload
+    if isinstance(name, str) and name in WORKLOADS:
+        module, attribute = WORKLOADS[name]
+        __import__(module)
+        workload: Workload = getattr(sys.modules[module], attribute)
+        return workload
+    from datapath_agent import mechanisms
+    from datapath_agent.mechanism import SERVER_SUFFIX, workloads
+
+    if isinstance(name, str):
+        base = name[: -len(SERVER_SUFFIX)] if name.endswith(SERVER_SUFFIX) else name
+        mechanism = mechanisms.find(base)
+        found = workloads(base, mechanism) if mechanism else {}
+        if name in found:
+            return found[name]
+    known = ", ".join([*mechanisms.names(), *WORKLOADS])
+    raise Fault(
+        "unknown-workload", f"no workload {name!r:.60}; there are {known}", field="workload"
+    )
 
 
 def describe() -> str:
     """What `datapath-agent list` prints."""
-    from datapath_agent.parameters import REQUIRED
+    from datapath_agent import mechanisms
 
     lines = []
+    for name in mechanisms.names():
+        lines += _mechanism(name, mechanisms.find(name))
     for name in WORKLOADS:
         workload = find(name)
         lines.append(f"{name}: {workload.summary}")
-        for each in workload.parameters:
-            choices = f" ({', '.join(each.choices)})" if each.choices else ""
-            default = "required" if each.default is REQUIRED else f"default {each.default!r}"
-            lines.append(f"    {each.name}: {each.help}{choices}; {default}")
+        lines += [f"    {_words(each)}" for each in workload.parameters]
     return "\n".join(lines)
+
+
+def _mechanism(name: str, mechanism: Any) -> list[str]:
+    lines = [f"{name}: {mechanism.summary} [{mechanism.change}]", "    policies:"]
+    lines += [f"        {_words(each)}" for each in mechanism.policies]
+    lines.append("    presets:")
+    for preset, policies in mechanism.presets.items():
+        values = " ".join(f"{axis}={value}" for axis, value in policies.items())
+        lines.append(f"        {preset}: {values}")
+    lines.append("    parameters:")
+    lines += [f"        {_words(each)}" for each in mechanism.parameters]
+    return lines
+
+
+def _words(parameter: Any) -> str:
+    from datapath_agent.parameters import REQUIRED
+
+    choices = f" ({', '.join(map(str, parameter.choices))})" if parameter.choices else ""
+    default = "required" if parameter.default is REQUIRED else f"default {parameter.default!r}"
+    return f"{parameter.name}: {parameter.help}{choices}; {default}"

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Bounds the length of a line; a result of any size may precede itself with sample events.
 _SAMPLES_A_LINE = 10_000
+# More than a disciplined clock slews in the length of a run.
+_CLOCK_STEP_S = 0.05
 
 
 class Run:
@@ -30,6 +32,7 @@ class Run:
     def __init__(self, identifier: int | str, events_fd: int, deadline_s: float) -> None:
         self.identifier = identifier
         self.start_s = time.monotonic()
+        self._clock_offset_s = _clock_offset_s()
         self.deadline_s = deadline_s
         self._events_fd = events_fd
         self._asked_to_stop = False
@@ -71,22 +74,32 @@ class Run:
 
     def finish(self, result: dict[str, Any]) -> None:
         """Tell the result, samples ahead of it; marked partial if the run was cut short."""
-        for name, values in result.pop("samples").items():
-            for start in range(0, len(values), _SAMPLES_A_LINE):
-                self.emit("sample", name=name, values=values[start : start + _SAMPLES_A_LINE])
         reason = self.stop_reason
+        told = self._told(result, is_partial=reason is not None)
         if reason is None:
-            self.emit("result", result={**result, "partial": False})
+            self.emit("result", result=told)
         else:
-            self.emit("stopped", reason=reason, result={**result, "partial": True})
+            self.emit("stopped", reason=reason, result=told)
 
     def fail(self, fault: Fault) -> None:
         """Tell what went wrong; a tool that was cut short is no failure."""
         reason = self.stop_reason
+        partial = self._told(fault.partial, is_partial=True) if fault.partial else None
         if reason is None:
-            self.emit("error", **fault.fields())
+            self.emit("error", **fault.fields(), result=partial)
         else:
-            self.emit("stopped", reason=reason, result=None, why=fault.fields())
+            self.emit("stopped", reason=reason, result=partial, why=fault.fields())
+
+    def _told(self, result: dict[str, Any], *, is_partial: bool) -> dict[str, Any]:
+        """The result as its event carries it, after its samples have been told."""
+        told = dict(result)
+        for name, values in told.pop("samples").items():
+            for start in range(0, len(values), _SAMPLES_A_LINE):
+                self.emit("sample", name=name, values=values[start : start + _SAMPLES_A_LINE])
+        # Nothing here is timed by the clock of day, but what else logged the run may be.
+        step_s = _clock_offset_s() - self._clock_offset_s
+        told["clock_step_s"] = round(step_s, 3) if abs(step_s) > _CLOCK_STEP_S else 0.0
+        return {**told, "partial": is_partial}
 
 
 def execute(
@@ -116,7 +129,7 @@ def execute(
         except Fault as fault:
             run.fail(fault)
         except Exception as error:
-            run.fail(Fault("internal", f"{type(error).__name__}: {error}", detail=_place(error)))
+            run.fail(Fault("internal", f"{type(error).__name__}: {error}", detail=place_of(error)))
         else:
             run.finish(outcome)
         status = 0
@@ -139,7 +152,13 @@ def _leave_channel(events_fd: int) -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _place(error: Exception) -> str | None:
+def _clock_offset_s() -> float:
+    """How far the clock of day is ahead of the monotonic one: it changes when someone sets it."""
+    return time.time() - time.monotonic()
+
+
+def place_of(error: Exception) -> str | None:
+    """Module and line where `error` was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -173,11 +173,11 @@ class _Agent:
             raise Fault(
                 "bad-request", f"needs seconds, at most {LONGEST_RUN_S:g}", field="deadline_s"
             )
-        from datapath_agent.parameters import validate
         from datapath_agent.registry import find
+        from datapath_agent.workload import prepare
 
         workload = find(request.get("workload"))
-        parameters = validate(workload.parameters, request.get("parameters", {}))
+        parameters = prepare(workload, request.get("parameters", {}))
         self._start(identifier, workload, parameters, deadline_s)
 
     def _start(

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from datapath_agent.parameters import validate
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 # `run(run, parameters)` measures and returns a result made by `result()`, or raises Fault.
-# `run` is a datapath_agent.run.Run, `parameters` the checked dict.
-Workload = namedtuple("Workload", ["summary", "parameters", "run"])
+# `run` is a datapath_agent.run.Run, `parameters` what `prepare` made of the dict that was given:
+# the default checks it against the declared `parameters`.
+Workload = namedtuple("Workload", ["summary", "parameters", "run", "prepare"], defaults=[None])
+
+
+def prepare(workload: Workload, given: Any) -> dict[str, Any]:
+    """What to run `workload` with. Raises Fault naming what is wrong with `given`."""
+    prepared: dict[str, Any] = (
+        workload.prepare(given) if workload.prepare else validate(workload.parameters, given)
+    )
+    return prepared
+
 
 HIGHER = "higher"
 LOWER = "lower"

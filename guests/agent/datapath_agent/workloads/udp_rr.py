@@ -10,6 +10,7 @@ import socket
 import struct
 import time
 
+from datapath_agent.measurement.percentiles import latency_metrics
 from datapath_agent.parameters import (
     PORT_OF_PEER,
     PORT_TO_SERVE,
@@ -17,7 +18,6 @@ from datapath_agent.parameters import (
     RUNTIME_S,
     Parameter,
 )
-from datapath_agent.percentiles import latency_metrics
 from datapath_agent.protocol import Fault
 from datapath_agent.workload import HIGHER, LOWER, Workload, metric, result
 

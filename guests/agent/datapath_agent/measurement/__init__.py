@@ -1,0 +1,1 @@
+"""Figures from what was observed: percentiles, histograms, series and usage. No I/O of its own."""
