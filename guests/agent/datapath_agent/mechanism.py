@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # `run(run, policy, parameters)` measures and returns `mechanism_result()`; `serve`, of the same
 # shape, is the other end of a mechanism that needs one, and takes `server_parameters` in the
 # place of `parameters`. A server takes the same policies: both ends are on the same side of a
-# change.
+# change. `model()` returns lines of text: a check of the mechanism's protocol that needs no guest.
 Mechanism = namedtuple(
     "Mechanism",
     [
