@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from lab.cli import access, check, doctor, image, lifecycle, topology
+from lab.cli import access, check, doctor, image, lifecycle, run, topology
 from lab.errors import Exit, LabError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command()(lifecycle.down)
 app.command()(lifecycle.status)
 app.command()(lifecycle.reap)
 app.command()(check.check)
+app.command()(run.run)
 app.command()(access.ssh)
 app.command("exec")(access.exec_)
 app.command()(access.console)

@@ -49,16 +49,21 @@ def find(name: object) -> Workload:
 
 def describe() -> str:
     """What `datapath-agent list` prints."""
-    from datapath_agent import mechanisms
-
-    lines = []
-    for name in mechanisms.names():
-        lines += _mechanism(name, mechanisms.find(name))
+    lines = [describe_mechanisms()]
     for name in WORKLOADS:
         workload = find(name)
         lines.append(f"{name}: {workload.summary}")
         lines += [f"    {_words(each)}" for each in workload.parameters]
     return "\n".join(lines)
+
+
+def describe_mechanisms() -> str:
+    """Every mechanism with its policies, presets and parameters."""
+    from datapath_agent import mechanisms
+
+    return "\n".join(
+        line for name in mechanisms.names() for line in _mechanism(name, mechanisms.find(name))
+    )
 
 
 def _mechanism(name: str, mechanism: Any) -> list[str]:

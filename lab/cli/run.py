@@ -1,0 +1,189 @@
+"""`lab run`: a mechanism in the guests of a lab, its presets side by side."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import yaml
+
+from lab.cli.options import seconds_option
+from lab.deadline import Deadline
+from lab.errors import InputError, LabError
+
+if TYPE_CHECKING:
+    from lab.guest.agent_client import Result
+
+Given = Mapping[str, Any]
+Runs = Mapping[str, Sequence["Result"]]
+
+
+def run(
+    mechanism: Annotated[str | None, typer.Argument(help="One of `lab run --list`.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="Policies and parameters: NAME=VALUE ...")
+    ] = None,
+    preset: Annotated[
+        list[str] | None,
+        typer.Option(help="A named set of policies; several are run in turn and compared."),
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each preset, interleaved.")] = 1,
+    guest: Annotated[str | None, typer.Option(help="The guest that runs it.")] = None,
+    peer: Annotated[
+        str | None, typer.Option(help="Its other end; the same guest may be both.")
+    ] = None,
+    lab: Annotated[str | None, typer.Option("--lab", help="The lab, where several are up.")] = None,
+    timeout: Annotated[str, typer.Option(help="The deadline of each run.")] = "15min",
+    out: Annotated[Path | None, typer.Option(help="Write every run, with samples, here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    describe: Annotated[bool, typer.Option("--list", help="Describe all mechanisms.")] = False,
+) -> int:
+    """Run a mechanism for real, in the guests, and show what it counted and measured."""
+    from lab.guest import mechanisms
+    from lab.mechanism import run_mechanism
+    from lab.progress import Progress
+    from lab.running import find
+
+    if describe:
+        from datapath_agent.registry import describe_mechanisms
+
+        print(describe_mechanisms())
+        return 0
+    if not mechanism:
+        raise InputError(
+            f"name a mechanism: {', '.join(mechanisms.names())}", hint="`lab run --list`"
+        )
+    given = parse_settings(mechanism, settings or [])
+    timeout_s = seconds_option("--timeout", timeout)
+    done: dict[str, list[Result]] = {name: [] for name in preset or [""]}
+    progress = Progress()
+    with find(lab) as running:
+        settle(running)
+        try:
+            for number in range(1, runs + 1):
+                for name, results in done.items():
+                    title = f"{mechanism} {name or 'as given'} {number}/{runs}"
+                    with progress.step(title) as step:
+                        results.append(
+                            run_mechanism(
+                                running,
+                                mechanism,
+                                {**({"preset": name} if name else {}), **given},
+                                guest=guest,
+                                peer=peer,
+                                deadline=Deadline(timeout_s),
+                                on_progress=step.note,
+                            )
+                        )
+        except LabError:
+            if any(done.values()):
+                _show(running.accelerator, done, out=out, as_json=as_json)
+            raise
+        _show(running.accelerator, done, out=out, as_json=as_json)
+    for line in mechanisms.model(mechanism) if not as_json else []:
+        print(line)
+    return 0
+
+
+def settle(running: Any) -> None:
+    """A guest that is still busy with its boot would be measured instead of the mechanism."""
+    from lab.pytest_plugin import SETTLE_S
+
+    for guest in running.guests.values():
+        guest.settle(running.scaled(SETTLE_S))
+
+
+def parse_settings(mechanism: str, settings: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE words as the mechanism's own types; InputError names the first bad one."""
+    from lab.guest import mechanisms
+
+    kinds = mechanisms.kinds(mechanism)
+    given: dict[str, Any] = {}
+    for word in settings:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise InputError(f"{word}: policies and parameters are given as NAME=VALUE")
+        given[name] = text if kinds.get(name) is str else yaml.safe_load(text)
+    return given
+
+
+def _show(accelerator: str, done: Runs, *, out: Path | None, as_json: bool) -> None:
+    document = as_document(accelerator, done)
+    if out:
+        out.write_text(json.dumps(document))
+    if as_json:
+        print(json.dumps(document))
+    else:
+        print_table(accelerator, done)
+
+
+def as_document(accelerator: str, done: Runs) -> dict[str, Any]:
+    """Every run in full, in the order of presets."""
+    return {
+        "accelerator": accelerator,
+        "runs": [asdict(result) for results in done.values() for result in results],
+    }
+
+
+def print_table(accelerator: str, done: Runs) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    shown = {name: results for name, results in done.items() if results}
+    first = next(iter(shown.values()))[0]
+    assert first.mechanism
+    table = Table(title=f"{first.mechanism.name}, median (lowest .. highest)", box=SIMPLE)
+    table.add_column("metric")
+    for name, results in shown.items():
+        table.add_column(f"{name or 'as given'}, {len(results)} runs", justify="right")
+    for metric in first.metrics:
+        figures = [_figures(results, _metric(metric.name)) for results in shown.values()]
+        table.add_row(f"{metric.name}, {metric.unit}", *figures)
+    table.add_section()
+    for counter in first.mechanism.counters:
+        table.add_row(
+            counter, *(_figures(results, _counter(counter)) for results in shown.values())
+        )
+    table.add_section()
+    table.add_row(
+        "harness, us an operation",
+        *(_figures(results, _harness_cost_us) for results in shown.values()),
+    )
+    console.print(table)
+    print(
+        f"accelerator {accelerator}, fidelity {first.mechanism.fidelity}: {first.mechanism.layer}"
+    )
+    print(f"harness: {first.mechanism.harness.what}")
+    for results in shown.values():
+        for result in results:
+            assert result.mechanism
+            for line in result.mechanism.lines:
+                print(line)
+
+
+def _metric(name: str) -> Callable[[Result], float | None]:
+    return lambda result: next((each.value for each in result.metrics if each.name == name), None)
+
+
+def _counter(name: str) -> Callable[[Result], float | None]:
+    return lambda result: result.mechanism.counters.get(name) if result.mechanism else None
+
+
+def _harness_cost_us(result: Result) -> float | None:
+    return result.mechanism.harness.cost_us if result.mechanism else None
+
+
+def _figures(results: Sequence[Result], value: Callable[[Result], float | None]) -> str:
+    values = [figure for figure in map(value, results) if figure is not None]
+    if not values:
+        return "-"
+    middle = f"{statistics.median(values):,.5g}"
+    return middle if len(values) == 1 else f"{middle} ({min(values):,.5g} .. {max(values):,.5g})"
