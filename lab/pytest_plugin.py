@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from types import FrameType
@@ -18,13 +19,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from lab.guest.agent_client import AgentClient
+    from lab.guest.agent_client import AgentClient, Result
     from lab.running import RunningGuest, RunningLab
 
 DEFAULT_TOPOLOGY = "topologies/default.yaml"
 UP_S = 45 * 60.0
 REPORT_S = 15.0
-SETTLE_S = 30.0
 CONSOLE_LINES = 40
 
 LabFactory = Callable[[Path], "RunningLab"]
@@ -64,8 +64,7 @@ def lab_factory(pytestconfig: pytest.Config) -> Iterator[LabFactory]:
             if path not in labs:
                 with _uncaptured(pytestconfig):
                     labs[path] = stack.enter_context(_bound_lab(path))
-                for guest in labs[path].guests.values():
-                    guest.settle(labs[path].scaled(SETTLE_S))
+                labs[path].settle()
             return labs[path]
 
         yield bring_up
@@ -126,6 +125,14 @@ def agent(client: RunningGuest) -> Iterator[AgentClient]:
     """The datapath agent of `client`, in a conversation of this test's own."""
     with client.agent() as agent:
         yield agent
+
+
+@pytest.fixture
+def run_mechanism(lab: RunningLab) -> Callable[..., Result]:
+    """Run a mechanism: `run_mechanism("udp", {"preset": "latest"}, deadline=lab.scaled(60))`."""
+    from lab.mechanism import run_mechanism
+
+    return partial(run_mechanism, lab)
 
 
 @pytest.hookimpl(wrapper=True)

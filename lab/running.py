@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from testinfra.host import Host
 
 CONNECT_S = 60.0
+# What a guest still starts after its agent has answered.
+SETTLE_S = 30.0
 # Generous for an inspection under TCG, short enough that a hung guest fails its test.
 COMMAND_S = 60.0
 
@@ -136,6 +138,11 @@ class RunningLab:
                 hint=f"its guests: {', '.join(self.guests)}",
             )
         return self.guests[name]
+
+    def settle(self) -> None:
+        """Return once no guest is busy with its own boot any more: it would be measured, too."""
+        for guest in self.guests.values():
+            guest.settle(self.scaled(SETTLE_S))
 
     def _check_alive(self, guest: GuestPlan) -> None:
         self.provider.check_alive(guest)

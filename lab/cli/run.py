@@ -46,6 +46,7 @@ def run(
 ) -> int:
     """Run a mechanism for real, in the guests, and show what it counted and measured."""
     from lab.guest import mechanisms
+    from lab.guest.agent_client import AgentError
     from lab.mechanism import run_mechanism
     from lab.progress import Progress
     from lab.running import find
@@ -64,7 +65,7 @@ def run(
     done: dict[str, list[Result]] = {name: [] for name in preset or [""]}
     progress = Progress()
     with find(lab) as running:
-        settle(running)
+        running.settle()
         try:
             for number in range(1, runs + 1):
                 for name, results in done.items():
@@ -81,7 +82,9 @@ def run(
                                 on_progress=step.note,
                             )
                         )
-        except LabError:
+        except LabError as error:
+            if isinstance(error, AgentError) and error.partial:
+                done[name].append(error.partial)
             if any(done.values()):
                 _show(running.accelerator, done, out=out, as_json=as_json)
             raise
@@ -89,14 +92,6 @@ def run(
     for line in mechanisms.model(mechanism) if not as_json else []:
         print(line)
     return 0
-
-
-def settle(running: Any) -> None:
-    """A guest that is still busy with its boot would be measured instead of the mechanism."""
-    from lab.pytest_plugin import SETTLE_S
-
-    for guest in running.guests.values():
-        guest.settle(running.scaled(SETTLE_S))
 
 
 def parse_settings(mechanism: str, settings: Sequence[str]) -> dict[str, Any]:
@@ -109,8 +104,15 @@ def parse_settings(mechanism: str, settings: Sequence[str]) -> dict[str, Any]:
         name, equals, text = word.partition("=")
         if not equals:
             raise InputError(f"{word}: policies and parameters are given as NAME=VALUE")
-        given[name] = text if kinds.get(name) is str else yaml.safe_load(text)
+        given[name] = text if kinds.get(name) is str else _value(word, text)
     return given
+
+
+def _value(word: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise InputError(f"{word}: {text} is no number, truth value or text") from None
 
 
 def _show(accelerator: str, done: Runs, *, out: Path | None, as_json: bool) -> None:
@@ -143,7 +145,9 @@ def print_table(accelerator: str, done: Runs) -> None:
     table = Table(title=f"{first.mechanism.name}, median (lowest .. highest)", box=SIMPLE)
     table.add_column("metric")
     for name, results in shown.items():
-        table.add_column(f"{name or 'as given'}, {len(results)} runs", justify="right")
+        partial = sum(result.partial for result in results)
+        cut = f", {partial} cut short" if partial else ""
+        table.add_column(f"{name or 'as given'}, {len(results)} runs{cut}", justify="right")
     for metric in first.metrics:
         figures = [_figures(results, _metric(metric.name)) for results in shown.values()]
         table.add_row(f"{metric.name}, {metric.unit}", *figures)
@@ -158,9 +162,8 @@ def print_table(accelerator: str, done: Runs) -> None:
         *(_figures(results, _harness_cost_us) for results in shown.values()),
     )
     console.print(table)
-    print(
-        f"accelerator {accelerator}, fidelity {first.mechanism.fidelity}: {first.mechanism.layer}"
-    )
+    fidelity = first.mechanism.fidelity
+    print(f"accelerator {accelerator}, fidelity {fidelity}: {first.mechanism.layer}")
     print(f"harness: {first.mechanism.harness.what}")
     for results in shown.values():
         for result in results:
