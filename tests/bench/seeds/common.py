@@ -182,7 +182,7 @@ def shift(
 
 
 def markdown(criteria: Sequence[Criterion]) -> str:
-    head = (
+    head = "| criterion | must hold | seed | measured | outcome | why |\n" + "|---" * 6 + "|\n"
         "| criterion | must hold | seed | measured | outcome | why |\n|---|---|---|---|---|---|\n"
     )
     return head + "\n".join(

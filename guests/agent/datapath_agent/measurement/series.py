@@ -12,9 +12,9 @@ class Series:
         self._bins: list[int] = []
 
     def add(self, now_s: float, amount: int) -> None:
-        index = int((now_s - self._start_s) / self._bin_s)
-        if index < 0:
+        if now_s < self._start_s:
             return
+        index = int((now_s - self._start_s) / self._bin_s)
         if index >= len(self._bins):
             self._bins += [0] * (index + 1 - len(self._bins))
         self._bins[index] += amount
