@@ -183,8 +183,6 @@ def shift(
 
 def markdown(criteria: Sequence[Criterion]) -> str:
     head = "| criterion | must hold | seed | measured | outcome | why |\n" + "|---" * 6 + "|\n"
-        "| criterion | must hold | seed | measured | outcome | why |\n|---|---|---|---|---|---|\n"
-    )
     return head + "\n".join(
         f"| {each.name} | {each.must_hold} | {each.seed} | {each.measured} "
         f"| {each.outcome} | {each.why} |"
