@@ -102,7 +102,7 @@ def parse_settings(mechanism: str, settings: Sequence[str]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for word in settings:
         name, equals, text = word.partition("=")
-        if not equals:
+        if not (name and equals):
             raise InputError(f"{word}: policies and parameters are given as NAME=VALUE")
         given[name] = text if kinds.get(name) is str else _value(word, text)
     return given

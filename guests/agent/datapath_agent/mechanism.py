@@ -127,7 +127,7 @@ def split(mechanism: Mechanism, parameters: tuple[Parameter, ...], given: Any) -
         raise Fault("bad-parameter", "parameters are a JSON object", field="parameters")
     rest = dict(given)
     preset = rest.pop("preset", "")
-    if preset and preset not in mechanism.presets:
+    if preset != "" and not (isinstance(preset, str) and preset in mechanism.presets):
         known = ", ".join(mechanism.presets) or "none"
         raise Fault(
             "bad-parameter", f"there are {known}, got {preset!r:.60}", field="parameters.preset"
