@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from lab.check_plan import Agents, Check, CheckedLab, Fidelity, Profile, plan_checks
+from lab.check_plan import Agents, Check, CheckedLab, Profile, plan_checks
 from lab.deadline import Deadline
 from lab.errors import Exit, LabError
-from lab.guest.agent_client import AgentError, Metric
+from lab.guest.agent_client import AgentError, Fidelity, Metric
 from lab.progress import Progress
 
 # One measurement with its start-up in an emulated guest, beside the time it measures for.

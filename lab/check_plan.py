@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from ipaddress import IPv4Address
-from typing import Literal, Protocol
+from typing import Protocol
 
 from lab.deadline import Deadline
 from lab.errors import LabError
-from lab.guest.agent_client import AgentClient, Result
+from lab.guest.agent_client import AgentClient, Fidelity, Result
 from lab.guest.workloads import (
     Fio,
     Iperf3Client,
@@ -30,10 +30,6 @@ MIB = 1 << 20
 # Counted, not timed: a soft-RoCE link that loses packets may complete nothing in a short time.
 RDMA_BANDWIDTH_ITERATIONS = 500
 RDMA_LATENCY_ITERATIONS = 1000
-
-# native: the device class and driver that one has in production (virtio). emulated: software
-# standing in for hardware (e1000e, rxe, siw): its figures say that it works, not how fast.
-Fidelity = Literal["native", "emulated"]
 
 
 @dataclass(frozen=True)

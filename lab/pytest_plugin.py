@@ -128,11 +128,14 @@ def agent(client: RunningGuest) -> Iterator[AgentClient]:
 
 
 @pytest.fixture
-def run_mechanism(lab: RunningLab) -> Callable[..., Result]:
-    """Run a mechanism: `run_mechanism("udp", {"preset": "latest"}, deadline=lab.scaled(60))`."""
-    from lab.mechanism import run_mechanism
+def run_workload(lab: RunningLab) -> Callable[..., Result]:
+    """Run something in the guests, both its ends.
 
-    return partial(run_mechanism, lab)
+    `run_workload("udp", {"preset": "latest"}, deadline=lab.scaled(60))`
+    """
+    from lab.workload import run_workload
+
+    return partial(run_workload, lab)
 
 
 @pytest.hookimpl(wrapper=True)

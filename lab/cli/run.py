@@ -1,4 +1,4 @@
-"""`lab run`: a mechanism in the guests of a lab, its presets side by side."""
+"""`lab run`: a mechanism or workload in the guests of a lab, presets side by side."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ Runs = Mapping[str, Sequence["Result"]]
 
 
 def run(
-    mechanism: Annotated[str | None, typer.Argument(help="One of `lab run --list`.")] = None,
+    workload: Annotated[
+        str | None, typer.Argument(help="A mechanism or workload: `lab run --list`.")
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Argument(help="Policies and parameters: NAME=VALUE ...")
     ] = None,
@@ -42,25 +44,25 @@ def run(
     timeout: Annotated[str, typer.Option(help="The deadline of each run.")] = "15min",
     out: Annotated[Path | None, typer.Option(help="Write every run, with samples, here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
-    describe: Annotated[bool, typer.Option("--list", help="Describe all mechanisms.")] = False,
+    describe: Annotated[bool, typer.Option("--list", help="Describe all there is to run.")] = False,
 ) -> int:
-    """Run a mechanism for real, in the guests, and show what it counted and measured."""
-    from lab.guest import mechanisms
+    """Run a mechanism or workload in the guests, and show what it counted and measured."""
+    from lab.guest import catalogue
     from lab.guest.agent_client import AgentError
-    from lab.mechanism import run_mechanism
     from lab.progress import Progress
     from lab.running import find
+    from lab.workload import run_workload
 
     if describe:
-        from datapath_agent.registry import describe_mechanisms
+        from datapath_agent.registry import describe as describe_all
 
-        print(describe_mechanisms())
+        print(describe_all())
         return 0
-    if not mechanism:
+    if not workload:
         raise InputError(
-            f"name a mechanism: {', '.join(mechanisms.names())}", hint="`lab run --list`"
+            f"name what to run: {', '.join(catalogue.names())}", hint="`lab run --list`"
         )
-    given = parse_settings(mechanism, settings or [])
+    given = parse_settings(workload, settings or [])
     timeout_s = seconds_option("--timeout", timeout)
     done: dict[str, list[Result]] = {name: [] for name in preset or [""]}
     progress = Progress()
@@ -69,12 +71,12 @@ def run(
         try:
             for number in range(1, runs + 1):
                 for name, results in done.items():
-                    title = f"{mechanism} {name or 'as given'} {number}/{runs}"
+                    title = f"{workload} {name or 'as given'} {number}/{runs}"
                     with progress.step(title) as step:
                         results.append(
-                            run_mechanism(
+                            run_workload(
                                 running,
-                                mechanism,
+                                workload,
                                 {**({"preset": name} if name else {}), **given},
                                 guest=guest,
                                 peer=peer,
@@ -89,16 +91,16 @@ def run(
                 _show(running.accelerator, done, out=out, as_json=as_json)
             raise
         _show(running.accelerator, done, out=out, as_json=as_json)
-    for line in mechanisms.model(mechanism) if not as_json else []:
+    for line in catalogue.model(workload) if not as_json else []:
         print(line)
     return 0
 
 
-def parse_settings(mechanism: str, settings: Sequence[str]) -> dict[str, Any]:
-    """NAME=VALUE words as the mechanism's own types; InputError names the first bad one."""
-    from lab.guest import mechanisms
+def parse_settings(workload: str, settings: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE words as the declared types; InputError names the first bad one."""
+    from lab.guest import catalogue
 
-    kinds = mechanisms.kinds(mechanism)
+    kinds = catalogue.find(workload).kinds
     given: dict[str, Any] = {}
     for word in settings:
         name, equals, text = word.partition("=")
@@ -134,42 +136,44 @@ def as_document(accelerator: str, done: Runs) -> dict[str, Any]:
 
 
 def print_table(accelerator: str, done: Runs) -> None:
+    """Metrics, the mechanism's own counters and its harness, one column a preset."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 120)
     shown = {name: results for name, results in done.items() if results}
     first = next(iter(shown.values()))[0]
-    assert first.mechanism
-    table = Table(title=f"{first.mechanism.name}, median (lowest .. highest)", box=SIMPLE)
-    table.add_column("metric")
+    table = Table(title=f"{first.workload}, median (lowest .. highest)", box=SIMPLE)
+    table.add_column("")
     for name, results in shown.items():
-        partial = sum(result.partial for result in results)
-        cut = f", {partial} cut short" if partial else ""
-        table.add_column(f"{name or 'as given'}, {len(results)} runs{cut}", justify="right")
+        table.add_column(_heading(name, results), justify="right")
+
+    def add(label: str, value: Callable[[Result], float | None]) -> None:
+        table.add_row(label, *(_figures(results, value) for results in shown.values()))
+
     for metric in first.metrics:
-        figures = [_figures(results, _metric(metric.name)) for results in shown.values()]
-        table.add_row(f"{metric.name}, {metric.unit}", *figures)
-    table.add_section()
-    for counter in first.mechanism.counters:
-        table.add_row(
-            counter, *(_figures(results, _counter(counter)) for results in shown.values())
-        )
-    table.add_section()
-    table.add_row(
-        "harness, us an operation",
-        *(_figures(results, _harness_cost_us) for results in shown.values()),
-    )
-    console.print(table)
-    fidelity = first.mechanism.fidelity
-    print(f"accelerator {accelerator}, fidelity {fidelity}: {first.mechanism.layer}")
-    print(f"harness: {first.mechanism.harness.what}")
+        add(f"{metric.name}, {metric.unit}", _metric(metric.name))
+    if first.mechanism:
+        table.add_section()
+        for counter in first.mechanism.counters:
+            add(counter, _counter(counter))
+        table.add_section()
+        add("harness, us an operation", _harness_cost_us)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    print(f"accelerator {accelerator}, fidelity {first.fidelity}")
+    if first.mechanism:
+        print(f"layer: {first.mechanism.layer}")
+        print(f"harness: {first.mechanism.harness.what}")
     for results in shown.values():
         for result in results:
-            assert result.mechanism
-            for line in result.mechanism.lines:
+            for line in result.mechanism.lines if result.mechanism else ():
                 print(line)
+
+
+def _heading(preset: str, results: Sequence[Result]) -> str:
+    cut = sum(result.partial for result in results)
+    runs = "1 run" if len(results) == 1 else f"{len(results)} runs"
+    return f"{preset or 'as given'}, {runs}" + (f", {cut} cut short" if cut else "")
 
 
 def _metric(name: str) -> Callable[[Result], float | None]:

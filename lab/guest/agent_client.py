@@ -19,6 +19,11 @@ AGENT_MARGIN_S = 5.0
 # For ending a run after something else has failed.
 HANG_UP_S = 10.0
 
+# native: the device class and driver that one has in production (virtio). emulated: software
+# standing in for hardware (e1000e, rxe): its figures say that it works, not how fast. model: the
+# user-space shape of a driver's mechanism.
+Fidelity = Literal["native", "emulated", "model"]
+
 OnProgress = Callable[[str], None]
 
 
@@ -71,7 +76,6 @@ class MechanismRun:
     policy: Mapping[str, Any]
     parameters: Mapping[str, Any]
     counters: Mapping[str, float]
-    fidelity: Literal["native", "emulated", "model"]
     layer: str
     harness: Harness
     histograms: Mapping[str, Any]
@@ -92,6 +96,7 @@ class Result:
     raw: Any
     command: str
     partial: bool
+    fidelity: Fidelity = "native"
     clock_step_s: float = 0.0
     mechanism: MechanismRun | None = None
 
@@ -320,6 +325,7 @@ class RunningWorkload:
             raw=told["raw"],
             command=told["command"],
             partial=told["partial"],
+            fidelity=told["fidelity"],
             clock_step_s=told["clock_step_s"],
             mechanism=_mechanism(told) if "mechanism" in told else None,
         )
@@ -344,7 +350,6 @@ def _mechanism(told: Mapping[str, Any]) -> MechanismRun:
         policy=told["policy"],
         parameters=told["parameters"],
         counters=told["counters"],
-        fidelity=told["fidelity"],
         layer=told["layer"],
         harness=Harness(**told["harness"]),
         histograms=told["histograms"],

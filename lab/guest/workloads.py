@@ -20,10 +20,10 @@ class Workload(Protocol):
 
 
 @dataclass(frozen=True)
-class MechanismWorkload:
-    """A mechanism, or its server end, with what is given to it: preset, policies, parameters.
+class GivenWorkload:
+    """A mechanism or workload by the agent's name, with the policies and parameters given to it.
 
-    The agent's own declarations say what there is; lab.guest.mechanisms reads them.
+    The agent's own declarations say what there is; lab.guest.catalogue reads them.
     """
 
     name: str

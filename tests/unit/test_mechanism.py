@@ -18,7 +18,7 @@ from datapath_agent.parameters import PORT_OF_PEER, REQUIRED, Parameter
 from datapath_agent.protocol import Fault
 
 from lab.errors import InputError
-from lab.guest import mechanisms as host
+from lab.guest import catalogue
 
 WAY = Parameter("way", str, "new", "which way", choices=("old", "new"))
 LEAD = Parameter("lead", int, 8, "how far ahead", 1, 64)
@@ -80,6 +80,20 @@ def test_a_policy_that_cannot_show_the_mechanism_is_refused_before_it_runs() -> 
     assert caught.value.kind == "inexpressible"
 
 
+def test_what_was_measured_before_a_fault_says_what_it_was_measured_with() -> None:
+    def lose_the_peer(run: Any, policy: Any, parameters: Any) -> dict[str, Any]:
+        fault = Fault("peer-gone", "it is gone")
+        fault.partial = {"metrics": []}
+        raise fault
+
+    workload = workloads("made-up", MADE_UP._replace(run=lose_the_peer))["made-up"]
+    with pytest.raises(Fault) as caught:
+        workload.run(None, workload.prepare({"preset": "before", "size_bytes": 5}))
+    assert caught.value.partial
+    assert caught.value.partial["mechanism"] == "made-up"
+    assert caught.value.partial["policy"] == {"way": "old", "lead": 4}
+
+
 def test_the_harness_cost_is_the_mean_of_its_null_runs_with_their_spread() -> None:
     runs = iter([(1000, 0.010), (1000, 0.014), (500, 0.006)])
     harness = measure_harness("turns", lambda: next(runs))
@@ -111,7 +125,8 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def test_a_mechanism_is_well_declared(name: str) -> None:
-    mechanism = host.find(name)
+    mechanism = mechanisms.find(name)
+    assert mechanism
     ends = (mechanism.parameters, mechanism.server_parameters)
     for parameters in ends:
         each = [axis.name for axis in (*mechanism.policies, *parameters)]
@@ -129,25 +144,23 @@ def test_a_mechanism_is_well_declared(name: str) -> None:
 
 
 def test_every_preset_is_one_that_can_run(name: str) -> None:
-    mechanism = host.find(name)
+    mechanism = mechanisms.find(name)
+    assert mechanism
     required = {
         each.name: {str: "x", int: 1}[each.kind]
         for each in mechanism.parameters
         if each.default is REQUIRED
     }
     for preset in mechanism.presets:
-        checked = host.check(name, {"preset": preset, **required})
+        checked = workloads(name, mechanism)[name].prepare({"preset": preset, **required})
         assert mechanism.presets[preset].items() <= checked["policy"].items()
 
 
 def test_an_unknown_policy_is_refused_on_the_host(name: str) -> None:
     with pytest.raises(InputError, match="unknown; there are"):
-        host.check(name, {"polciy": "x"})
-    axis = next(each for each in host.find(name).policies if each.choices)
+        catalogue.find(name).check({"polciy": "x"})
+    mechanism = mechanisms.find(name)
+    assert mechanism
+    axis = next(each for each in mechanism.policies if each.choices)
     with pytest.raises(InputError, match=f"{axis.name}: "):
-        host.check(name, {axis.name: "no such value" if axis.kind is str else -1})
-
-
-def test_an_unknown_mechanism_names_those_there_are() -> None:
-    with pytest.raises(InputError, match="there are "):
-        host.find("vrings")
+        catalogue.find(name).check({axis.name: "no such value" if axis.kind is str else -1})

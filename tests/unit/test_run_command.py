@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,9 +10,9 @@ import pytest
 from lab.cli import run as command
 from lab.deadline import Deadline
 from lab.errors import InputError
-from lab.guest import mechanisms
+from lab.guest import catalogue
 from lab.guest.agent_client import AgentClient, AgentError, Result
-from lab.guest.workloads import MechanismWorkload
+from lab.guest.workloads import GivenWorkload
 
 TOLD = {
     "metrics": [{"name": "rate", "unit": "1/s", "direction": "higher", "value": 1234.5}],
@@ -52,7 +51,7 @@ class Script:
 
 
 def ask(*events: dict[str, Any]) -> Result:
-    workload = MechanismWorkload("made-up", {"preset": "before"})
+    workload = GivenWorkload("made-up", {"preset": "before"})
     return AgentClient(Script(*events), "client").run(workload, deadline=Deadline(5))
 
 
@@ -92,8 +91,8 @@ def test_presets_stand_side_by_side_with_counters_harness_and_fidelity(
     command.print_table("tcg", {"before": [before, before], "after": [cut]})
     shown = capsys.readouterr().out
     for words in (
-        "before, 2 runs", "after, 1 runs, 1 cut short", "rate, 1/s", "1,234.5", "hops", "3.25",
-        "accelerator tcg, fidelity model: a user-space model", "Result: 1234 RPS",
+        "before, 2 runs", "after, 1 run, 1 cut short", "rate, 1/s", "1,234.5", "hops", "3.25",
+        "accelerator tcg, fidelity model", "layer: a user-space model", "Result: 1234 RPS",
     ):  # fmt: skip
         assert words in shown
 
@@ -105,23 +104,42 @@ def test_json_holds_every_run_in_full() -> None:
     assert document["runs"][0]["mechanism"]["policy"] == {"way": "old"}
 
 
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(mechanisms, "kinds", lambda name: {"way": str, "size_bytes": int})
-    yield
-
-
-@pytest.mark.usefixtures("typed")
-def test_settings_take_the_types_that_the_mechanism_declares() -> None:
-    assert command.parse_settings("made-up", ["way=no", "size_bytes=5", "rate=0.5"]) == {
-        "way": "no",
-        "size_bytes": 5,
-        "rate": 0.5,
+def test_settings_take_the_types_that_are_declared() -> None:
+    # `disk` is a text, even one that YAML takes for a truth value.
+    words = ["disk=no", "block_bytes=4096", "ramp_s=0.5", "direct=false"]
+    assert command.parse_settings("fio", words) == {
+        "disk": "no",
+        "block_bytes": 4096,
+        "ramp_s": 0.5,
+        "direct": False,
     }
 
 
-@pytest.mark.usefixtures("typed")
-@pytest.mark.parametrize("word", ["way", "size_bytes=[", "=5"])
+@pytest.mark.parametrize("word", ["disk", "block_bytes=[", "=5"])
 def test_a_setting_that_is_none_is_named(word: str) -> None:
     with pytest.raises(InputError, match=r"NAME=VALUE|no number"):
-        command.parse_settings("made-up", [word])
+        command.parse_settings("fio", [word])
+
+
+def test_a_workload_is_known_by_one_name_for_both_ends() -> None:
+    iperf3 = catalogue.find("iperf3")
+    assert (iperf3.client, iperf3.server) == ("iperf3-client", "iperf3-server")
+    assert iperf3.of_server({"address": "10.0.0.1", "streams": 4}) == {"address": "10.0.0.1"}
+    assert catalogue.find("fio").server is None
+    assert catalogue.find("perftest").fidelity == "emulated"
+    with pytest.raises(InputError, match="there is nothing to run called iperf"):
+        catalogue.find("iperf")
+    with pytest.raises(InputError, match="pattern: is one of read, write"):
+        catalogue.find("fio").check({"disk": "data0", "pattern": "sideways"})
+
+
+def test_a_workload_is_shown_without_what_only_mechanisms_have(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plain = {**TOLD, "fidelity": "emulated"}
+    for name in ("mechanism", "preset", "policy", "parameters", "counters", "layer", "harness"):
+        del plain[name]
+    command.print_table("tcg", {"": [ask({"event": "result", "result": plain})]})
+    shown = capsys.readouterr().out
+    assert "accelerator tcg, fidelity emulated" in shown
+    assert "harness" not in shown

@@ -115,7 +115,12 @@ def _workload(
         return checked
 
     def execute(running: Run, checked: dict[str, Any]) -> dict[str, Any]:
-        outcome: dict[str, Any] = run(running, checked["policy"], checked["parameters"])
+        try:
+            outcome: dict[str, Any] = run(running, checked["policy"], checked["parameters"])
+        except Fault as fault:
+            if fault.partial:
+                fault.partial = {**fault.partial, "mechanism": name, **checked}
+            raise
         return {**outcome, "mechanism": name, **checked}
 
     return Workload(mechanism.summary, (preset, *mechanism.policies, *parameters), execute, prepare)

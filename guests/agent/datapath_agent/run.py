@@ -125,7 +125,7 @@ def execute(
         run = Run(identifier, events_fd, deadline_s)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         try:
-            outcome = workload.run(run, parameters)
+            outcome = {"fidelity": workload.fidelity, **workload.run(run, parameters)}
         except Fault as fault:
             run.fail(fault)
         except Exception as error:

@@ -12,8 +12,13 @@ if TYPE_CHECKING:
 
 # `run(run, parameters)` measures and returns a result made by `result()`, or raises Fault.
 # `run` is a datapath_agent.run.Run, `parameters` what `prepare` made of the dict that was given:
-# the default checks it against the declared `parameters`.
-Workload = namedtuple("Workload", ["summary", "parameters", "run", "prepare"], defaults=[None])
+# the default checks it against the declared `parameters`. `fidelity` is native for the device
+# class and driver that one has in production, emulated where software stands in for hardware.
+Workload = namedtuple(
+    "Workload",
+    ["summary", "parameters", "run", "prepare", "fidelity"],
+    defaults=[None, "native"],
+)
 
 
 def prepare(workload: Workload, given: Any) -> dict[str, Any]:

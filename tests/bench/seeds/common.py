@@ -12,9 +12,9 @@ from typing import Any, Literal
 from lab.deadline import Deadline
 from lab.errors import LabError
 from lab.guest.agent_client import AgentError, Result
-from lab.mechanism import run_mechanism
 from lab.progress import Progress
 from lab.running import RunningLab
+from lab.workload import run_workload
 
 TRIAL_S = 300.0
 
@@ -57,7 +57,7 @@ def mechanism(
     """A variant that runs a mechanism."""
 
     def measure(lab: RunningLab, deadline: Deadline) -> Result:
-        return run_mechanism(lab, mechanism, given, guest=guest, peer=peer, deadline=deadline)
+        return run_workload(lab, mechanism, given, guest=guest, peer=peer, deadline=deadline)
 
     return Variant(name, measure)
 
@@ -122,7 +122,7 @@ def _trial(lab: RunningLab, variant: Variant, number: int) -> Trial:
         harness=asdict(told.harness) if told else {},
         policy=told.policy if told else {},
         parameters=told.parameters if told else {},
-        fidelity=told.fidelity if told else "native",
+        fidelity=result.fidelity,
     )
 
 

@@ -110,9 +110,15 @@ def parse(stdout: str) -> list[dict[str, Any]]:
     ]
 
 
-SERVER = Workload("waits for one perftest client", (*_BOTH_ENDS, PORT_TO_SERVE), _serve)
+SERVER = Workload(
+    "waits for one perftest client",
+    (*_BOTH_ENDS, PORT_TO_SERVE),
+    _serve,
+    fidelity="emulated",
+)
 CLIENT = Workload(
     "RDMA bandwidth or latency against a perftest server, by perftest",
     (*_BOTH_ENDS, Parameter("address", str, REQUIRED, "address of the server"), PORT_OF_PEER),
     _connect,
+    fidelity="emulated",
 )

@@ -1,0 +1,86 @@
+"""What the agent can run: mechanisms and workloads, read from its own declarations.
+
+A name stands for both ends: `iperf3` is the agent's iperf3-client, with iperf3-server beside it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from datapath_agent import mechanisms
+from datapath_agent.mechanism import SERVER_SUFFIX
+from datapath_agent.protocol import Fault
+from datapath_agent.registry import WORKLOADS
+from datapath_agent.registry import find as find_workload
+from datapath_agent.workload import Workload, prepare
+
+from lab.errors import InputError
+
+CLIENT_SUFFIX = "-client"
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """Something to run in a guest. `client` and `server` are the agent's names for its ends."""
+
+    name: str
+    client: str
+    server: str | None
+
+    @property
+    def kinds(self) -> dict[str, type]:
+        """The type of every policy and parameter by name."""
+        return {each.name: each.kind for each in find_workload(self.client).parameters}
+
+    @property
+    def fidelity(self) -> str:
+        """What it says of itself; a result of a mechanism says so of each run."""
+        return str(find_workload(self.client).fidelity)
+
+    def of_server(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """That part of `given` which the server takes, too."""
+        assert self.server
+        taken = {each.name for each in find_workload(self.server).parameters}
+        return {name: value for name, value in given.items() if name in taken}
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Raises InputError for what the agent would refuse without looking at its guest."""
+        workload: Workload = find_workload(self.client)
+        try:
+            prepare(workload, dict(given))
+        except Fault as fault:
+            raise InputError(
+                f"{(fault.field or self.name).removeprefix('parameters.')}: {fault.message}",
+                where=self.name,
+                hint="`lab run --list` describes policies, presets and parameters",
+            ) from None
+
+
+def names() -> list[str]:
+    """Mechanisms first."""
+    workloads = {name.removesuffix(CLIENT_SUFFIX).removesuffix(SERVER_SUFFIX) for name in WORKLOADS}
+    return [*mechanisms.names(), *sorted(workloads)]
+
+
+def find(name: str) -> Runnable:
+    """What is called so; InputError if there is nothing."""
+    if mechanism := mechanisms.find(name):
+        return Runnable(name, name, name + SERVER_SUFFIX if mechanism.serve else None)
+    if name + CLIENT_SUFFIX in WORKLOADS:
+        return Runnable(name, name + CLIENT_SUFFIX, name + SERVER_SUFFIX)
+    if name in WORKLOADS and name in names():
+        return Runnable(name, name, None)
+    close = difflib.get_close_matches(name, names(), 1)
+    raise InputError(
+        f"there is nothing to run called {name}; there are {', '.join(names())}",
+        hint=f"did you mean {close[0]}?" if close else "`lab run --list` describes them",
+    )
+
+
+def model(name: str) -> list[str]:
+    """What a mechanism's own model says of its protocol; empty where it has none."""
+    mechanism = mechanisms.find(name)
+    return mechanism.model() if mechanism and mechanism.model else []
