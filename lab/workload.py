@@ -19,7 +19,7 @@ LOOPBACK = "127.0.0.1"
 # For the other end to be listening, and to hand over its own result: agents start in this time.
 SERVER_S = 60.0
 # What the agent refuses because of what it was asked, not because of the state of its guest.
-_ASKED_WRONG = ("bad-parameter", "inexpressible", "unknown-workload")
+_ASKED_WRONG = ("bad-parameter", "inexpressible", "refused", "unknown-workload")
 
 
 @dataclass(frozen=True)
