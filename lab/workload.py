@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lab.deadline import Deadline
@@ -16,6 +16,8 @@ from lab.guest.workloads import GivenWorkload
 from lab.running import RunningGuest, RunningLab
 
 LOOPBACK = "127.0.0.1"
+# Before the names of the counters of a mechanism's other end.
+SERVER_COUNTERS = "server_"
 # For the other end to be listening, and to hand over its own result: agents start in this time.
 SERVER_S = 60.0
 # What the agent refuses because of what it was asked, not because of the state of its guest.
@@ -74,6 +76,7 @@ def run_workload(
 ) -> Result:
     """Run `name` once with the policies and parameters `given`; its other end is started, too.
 
+    The counters of a mechanism's other end are among the result's, named SERVER_COUNTERS + name.
     Raises InputError for what it cannot be given, AgentError when the agent refuses or fails
     (with what was measured until then), LabError when a guest is lost.
     """
@@ -91,7 +94,17 @@ def run_workload(
         server = GivenWorkload(runnable.server, runnable.of_server(complete))
         listening = stack.enter_context(agent.start(server, deadline=deadline.within(SERVER_S)))
         client = GivenWorkload(runnable.client, {**complete, "port": listening.port})
-        return _run(ends.here, client, deadline, on_progress)
+        result = _run(ends.here, client, deadline, on_progress)
+        return with_server(result, listening.stop(deadline))
+
+
+def with_server(result: Result, server: Result | None) -> Result:
+    """`result` with what the other end counted."""
+    if not (result.mechanism and server and server.mechanism):
+        return result
+    theirs = {SERVER_COUNTERS + name: n for name, n in server.mechanism.counters.items()}
+    counters = {**result.mechanism.counters, **theirs}
+    return replace(result, mechanism=replace(result.mechanism, counters=counters))
 
 
 def _run(

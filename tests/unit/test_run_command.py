@@ -13,6 +13,7 @@ from lab.errors import InputError
 from lab.guest import catalogue
 from lab.guest.agent_client import AgentClient, AgentError, Result
 from lab.guest.workloads import GivenWorkload
+from lab.workload import with_server
 
 TOLD = {
     "metrics": [{"name": "rate", "unit": "1/s", "direction": "higher", "value": 1234.5}],
@@ -63,6 +64,14 @@ def test_a_result_carries_all_that_makes_it_evidence() -> None:
     assert told.mechanism.counters == {"hops": 2.0}
     assert told.mechanism.harness.cost_us == 3.25
     assert told.samples == {"latency_us": (1, 2)}
+
+
+def test_the_other_ends_counters_are_beside_ones_own() -> None:
+    client = ask({"event": "result", "result": TOLD})
+    server = ask({"event": "result", "result": {**TOLD, "counters": {"hops": 7.0}}})
+    both = with_server(client, server)
+    assert both.mechanism and both.mechanism.counters == {"hops": 2.0, "server_hops": 7.0}
+    assert with_server(client, None) == client
 
 
 def test_what_was_measured_before_a_failure_is_kept_and_marked() -> None:
