@@ -54,6 +54,7 @@ class Answers:
 
     def __init__(self, senders: list[Sender], route_policy: str) -> None:
         self.answered = 0
+        self.bulk_received = 0
         self._find = finder(route_policy, senders)
         self._routes: dict[Peer, Route] = {}
         self._pieces: dict[int, list[tuple[int, int, bytes]]] = {}
@@ -82,6 +83,7 @@ class Answers:
         return pieces
 
     def _received_bulk(self, route: Route, number: int, peer: Peer) -> None:
+        self.bulk_received += 1
         route.bulk_received += 1
         route.bulk_highest = max(route.bulk_highest, number)
         if route.bulk_received % ACKNOWLEDGE_EVERY == 0:

@@ -40,7 +40,7 @@ def measure(run: Run, policy: dict[str, Any], parameters: dict[str, Any]) -> dic
         run.progress(f"{policy['send']} sends, {policy['recv']} receives")
         reports = _real(run, policy, parameters)
     outcome = _result(reports, parameters, harness)
-    gone = [report["gone"] for report in reports if report["gone"]]
+    gone = [report["gone"] for report in reports if report.get("gone")]
     if gone:
         fault = Fault("peer-gone", gone[0])
         fault.partial = outcome
@@ -68,8 +68,8 @@ def _real(run: Run, policy: dict[str, Any], parameters: dict[str, Any]) -> list[
 
     def live(member: Member, process: Process, protocol: Requests) -> Report:
         turn = process.events.turn
+        member.ready()  # and the datapath, where that is another process
         protocol.open(turn, lambda: member.should_stop)
-        member.ready()
         load_us = now_us() + int(parameters["idle_s"] * 1e6)
         while now_us() < load_us and not member.should_stop:
             turn(min(LOOK_S, max(0.0, (load_us - now_us()) / 1e6)))
@@ -124,7 +124,7 @@ def _result(reports: list[Report], parameters: dict[str, Any], harness: Harness)
                 metric("lost", "datagrams", LOWER, lost),
             ],
             counters=counted,
-            fidelity="emulated",
+            fidelity="model",
             layer=LAYER,
             harness=harness,
         )
@@ -136,7 +136,7 @@ def _result(reports: list[Report], parameters: dict[str, Any], harness: Harness)
             metric("lost", "requests", LOWER, lost),
         ],
         counters=counted,
-        fidelity="emulated",
+        fidelity="model",
         layer=LAYER,
         harness=harness,
         samples={"latency_us": samples_us},

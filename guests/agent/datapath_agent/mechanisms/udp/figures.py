@@ -28,13 +28,16 @@ def requests_a_second(completed: int, runtime_us: int) -> int:
 
 
 def counters(counted: Sequence[dict[str, float]], requests: int) -> dict[str, float]:
-    """The sum over an end's processes, and the telling ones for each of `requests`."""
+    """The sum over an end's processes, and the telling ones for each of `requests`.
+
+    In bulk mode a datagram is a request. Empty where there was no process to count.
+    """
     names = counted[0] if counted else {}
     total = {name: sum(each[name] for each in counted) for name in names}
-    if requests:
+    if total and requests:
         for name in _BY_REQUEST:
-            total[f"{name}_per_request"] = total.get(name, 0) / requests
-        used_us = (total.get("user_s", 0.0) + total.get("system_s", 0.0)) * 1e6
+            total[f"{name}_per_request"] = total[name] / requests
+        used_us = (total["user_s"] + total["system_s"]) * 1e6
         total["cpu_us_per_request"] = used_us / requests
     return total
 

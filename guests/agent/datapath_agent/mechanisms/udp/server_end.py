@@ -32,7 +32,11 @@ def serve(run: Run, policy: dict[str, Any], parameters: dict[str, Any]) -> dict[
         process.restart()
         while not member.should_stop:
             process.events.turn(LOOK_S)
-        return {"answered": protocol.answered, "counted": process.counted()}
+        return {
+            "answered": protocol.answered,
+            "bulk_received": protocol.bulk_received,
+            "counted": process.counted(),
+        }
 
     try:
         with Team(run) as team:
@@ -43,10 +47,14 @@ def serve(run: Run, policy: dict[str, Any], parameters: dict[str, Any]) -> dict[
     finally:
         end.close()
     answered = sum(report.get("answered", 0) for report in reports)
+    bulk = sum(report.get("bulk_received", 0) for report in reports)
     return mechanism_result(
-        [metric("answered", "requests", HIGHER, answered)],
-        counters=counters([report["counted"] for report in reports], answered),
-        fidelity="emulated",
+        [
+            metric("answered", "requests", HIGHER, answered),
+            metric("bulk_received", "datagrams", HIGHER, bulk),
+        ],
+        counters=counters([report["counted"] for report in reports], answered + bulk),
+        fidelity="model",
         layer=LAYER,
         harness=Harness(0.0, 0.0, 0, "measured at the client's end"),
     )
