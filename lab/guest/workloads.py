@@ -44,6 +44,18 @@ class DeclaredWorkload:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Disk(DeclaredWorkload):
+    """Requests to a data disk by the agent's own engine; refused unless the disk is blank."""
+
+    name: ClassVar[str] = "disk"
+    disk: str
+    pattern: Literal["read", "write", "randread", "randwrite"]
+    block_bytes: int = 4096
+    outstanding: int = 32
+    runtime_s: float = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Fio(DeclaredWorkload):
     """Requests to the data disk whose serial is `disk`; refused unless the disk is blank."""
 
@@ -144,6 +156,7 @@ class UdpRrClient(DeclaredWorkload):
 
 
 WORKLOADS: tuple[type[DeclaredWorkload], ...] = (
+    Disk,
     Fio,
     Iperf3Client,
     Iperf3Server,

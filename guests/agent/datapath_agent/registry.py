@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datapath_agent.workload import Workload
 
 WORKLOADS = {
+    "disk": ("datapath_agent.workloads.disk", "DISK"),
     "fio": ("datapath_agent.workloads.fio", "FIO"),
     "iperf3-client": ("datapath_agent.workloads.iperf3", "CLIENT"),
     "iperf3-server": ("datapath_agent.workloads.iperf3", "SERVER"),
