@@ -12,6 +12,7 @@ import os
 import time
 
 from datapath_agent.protocol import Fault
+from datapath_agent.storage import room
 from datapath_agent.storage.aio import Context, address_of, error_of
 from datapath_agent.storage.plan import Plan
 
@@ -32,13 +33,11 @@ class Drive:
         self.batches = 0
 
 
-def buffers(count: int, block_bytes: int) -> mmap.mmap:
-    """Aligned memory for that many blocks, filled with what does not compress."""
-    memory = mmap.mmap(-1, count * block_bytes)
+def fill(buffers: mmap.mmap, block_bytes: int) -> None:
+    """Every block of `buffers` with the same bytes, which do not compress."""
     noise = os.urandom(block_bytes)
-    for number in range(count):
-        memory[number * block_bytes : (number + 1) * block_bytes] = noise
-    return memory
+    for at in range(0, len(buffers), block_bytes):
+        buffers[at : at + block_bytes] = noise
 
 
 def drive(
@@ -55,15 +54,17 @@ def drive(
 
     Raises Fault when a request fails, with no more said than the first failure's reason.
     """
-    memory = buffers(outstanding, block_bytes)
+    room.check(outstanding * block_bytes, "outstanding")
+    buffers = mmap.mmap(-1, outstanding * block_bytes)
     plan = Plan(
         fd=fd,
         disk_bytes=disk_bytes,
         pattern=pattern,
         block_bytes=block_bytes,
         outstanding=outstanding,
-        buffers_address=address_of(memory),
+        buffers_address=address_of(buffers),
     )
+    fill(buffers, block_bytes)
     done = Drive()
     with Context(outstanding) as context:
         _loop(context, plan, block_bytes, runtime_s, stopped, done)

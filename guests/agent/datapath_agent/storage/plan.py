@@ -59,15 +59,15 @@ class Plan:
             numbers = random.Random(_SEED).choices(range(places), k=count)
         else:
             numbers = list(range(count))
-        self._words = control_block(operation, fd, 0, block_bytes) * count
+        self.words = control_block(operation, fd, 0, block_bytes) * count
         slots = range(outstanding)
-        self._words[OFFSET_WORD::WORDS_A_BLOCK] = array(
+        self.words[OFFSET_WORD::WORDS_A_BLOCK] = array(
             "Q", [number * block_bytes for slot in slots for number in numbers[slot::outstanding]]
         )
-        self._words[BUFFER_WORD::WORDS_A_BLOCK] = array(
+        self.words[BUFFER_WORD::WORDS_A_BLOCK] = array(
             "Q", [buffers_address + slot * block_bytes for slot in slots for _ in range(length)]
         )
-        address = self._words.buffer_info()[0]
+        address = self.words.buffer_info()[0]
         blocks = range(address, address + count * BYTES_A_BLOCK, BYTES_A_BLOCK)
         self.first_blocks = [blocks[slot * length] for slot in slots]
         self.next_block: dict[int, int] = dict(zip(blocks, (*blocks[1:], 0)))

@@ -10,10 +10,11 @@ from __future__ import annotations
 import select
 
 from datapath_agent.mechanisms.vring.memory import (
+    AT_DISK,
     AVAIL_EVENT,
     AVAIL_IDX,
     INDEX_MASK,
-    IS_WAITING,
+    IS_TAKING,
     LAST_SEEN,
     NO_NOTIFY,
     OVER,
@@ -75,16 +76,10 @@ class Device:
             serve = self._make_serve(queue, context)
             taking[queue.doorbell_fd] = _make_take(queue, serve, event_idx=self._event_idx)
         waiting.register(self._completion_fd, select.EPOLLIN)
-        flags = [queue.fields for queue in self._queues]
         control = self._memory.control
         member.ready()
         while not (control[OVER] or member.should_stop):
-            for fields in flags:
-                fields[IS_WAITING] = 1
-            rung = waiting.poll(_LOOK_S)
-            for fields in flags:
-                fields[IS_WAITING] = 0
-            for fd, _ in rung:
+            for fd, _ in waiting.poll(_LOOK_S):
                 quiet(fd)
                 if fd == self._completion_fd and context:
                     self._reap(context)
@@ -97,7 +92,7 @@ class Device:
         """A function that has descriptors served: by the disk, or at once."""
         if context is None:
             return lambda descriptors: self._use(queue, descriptors)
-        blocks, slot_of, in_flight = self._memory.blocks, queue.slot_of, self._memory.in_flight
+        blocks, slot_of, fields = self._memory.blocks, queue.slot_of, queue.fields
         first_address = address_of(self._memory.block_memory)
         tag = queue.number << _QUEUE_SHIFT
 
@@ -111,7 +106,7 @@ class Device:
                 return
             for slot, descriptor in zip(slots, descriptors):
                 blocks[slot * WORDS_A_BLOCK + DATA_WORD] = tag | descriptor
-            in_flight[self._hba] += len(slots)
+            fields[AT_DISK] += len(slots)
             context.submit([first_address + slot * BYTES_A_BLOCK for slot in slots])
 
         return serve
@@ -125,10 +120,10 @@ class Device:
             if result != length:
                 self._errors += 1
                 raise Fault("tool-failed", f"a request to the disk failed: {error_of(result)}")
-        self._memory.in_flight[self._hba] -= len(tags)
         for queue in queues:
             done = [tag & INDEX_MASK for tag in tags if tag >> _QUEUE_SHIFT == queue.number]
             if done:
+                queue.fields[AT_DISK] -= len(done)
                 self._use(queue, done)
 
     def _use(self, queue: Queue, descriptors: list[int]) -> None:
@@ -151,6 +146,7 @@ def _make_take(
     mask = size - 1
 
     def take() -> None:
+        fields[IS_TAKING] = 1
         last = fields[LAST_SEEN]
         while True:
             if event_idx:
@@ -171,6 +167,7 @@ def _make_take(
                 fields[NO_NOTIFY] = 0
             fence()
             if last == fields[AVAIL_IDX]:
+                fields[IS_TAKING] = 0
                 return
 
     return take

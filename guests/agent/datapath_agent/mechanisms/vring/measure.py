@@ -15,6 +15,7 @@ from datapath_agent.mechanisms.vring.memory import Memory
 from datapath_agent.mechanisms.vring.stall import LOST_KICK, Watch
 from datapath_agent.mechanisms.vring.submitter import Submitter
 from datapath_agent.protocol import Fault
+from datapath_agent.storage import room
 from datapath_agent.storage.aio import open_direct
 from datapath_agent.team import Team
 from datapath_agent.workload import HIGHER, LOWER, metric
@@ -35,8 +36,6 @@ NULL_LAYER = (
     "L2 without a disk: the ring's protocol between processes in user space; neither Windows "
     "StorPort nor its driver"
 )
-# Of the guest's free memory, what data buffers may take.
-_MEMORY_SHARE = 0.5
 
 
 def measure(run: Run, policy: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
@@ -58,15 +57,7 @@ def _check_memory(parameters: dict[str, Any]) -> None:
         return
     largest = max(parameters["block_bytes"], parameters["second_block_bytes"])
     needed = parameters["submitters"] * parameters["outstanding"] * largest
-    fields = dict(line.split(":", 1) for line in disks.read("/proc/meminfo").splitlines())
-    available = int(fields["MemAvailable"].split()[0]) * 1024
-    if needed > available * _MEMORY_SHARE:
-        raise Fault(
-            "refused",
-            f"{needed >> 20} MiB of buffers are more than half of the {available >> 20} MiB that "
-            "this guest has available",
-            field="parameters.submitters",
-        )
+    room.check(needed, "submitters")
 
 
 def _open_disks(parameters: dict[str, Any], fds: list[int]) -> None:

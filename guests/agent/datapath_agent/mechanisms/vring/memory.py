@@ -24,9 +24,9 @@ INDEX_MASK = 0xFFFF
 (
     AVAIL_IDX, AVAIL_EVENT, USED_IDX, NO_NOTIFY,  # the ring
     IDX, NUM_ADDED, NUM_FREE, LAST_USED,  # the driver
-    LAST_SEEN, IS_WAITING,  # the device
+    LAST_SEEN, IS_TAKING, AT_DISK,  # the device
     PENDING_HEAD, PENDING_TAIL, IN_PROCESS,  # lists of the driver
-) = range(13)  # fmt: skip
+) = range(14)  # fmt: skip
 _FIELDS = 16
 
 # Elements of Memory.control: no new requests; no more waiting for old ones; devices may go.
@@ -153,8 +153,7 @@ class Memory:
         self.completed = words("Q", submitters)
         self.idle = words("B", submitters)
         self.wake_fds = [eventfd() for _ in range(submitters)]
-        # Of each HBA: requests that its disk has, and what the kernel rings when one is done.
-        self.in_flight = words("I", hbas)
+        # Of each HBA: what the kernel rings when its disk is done with a request.
         self.completion_fds = [eventfd() for _ in range(hbas)]
 
     def queue_of(self, submitter: int) -> Queue:
@@ -177,6 +176,14 @@ class Memory:
 
     def all_queues(self) -> list[Queue]:
         return [queue for queues in self.queues for queue in queues]
+
+    def end(self) -> None:
+        """All is done: wake whoever waits to hear of it."""
+        self.control[OVER] = 1
+        for fd in self.wake_fds:
+            ring_bell(fd)
+        for queue in self.all_queues():
+            ring_bell(queue.doorbell_fd)
 
     def __enter__(self) -> Memory:
         return self

@@ -7,17 +7,17 @@ import time
 from collections import namedtuple
 
 from datapath_agent.mechanisms.vring.memory import (
+    AT_DISK,
     AVAIL_EVENT,
     AVAIL_IDX,
     HALTED,
     IN_FLIGHT,
     IN_PROCESS,
-    IS_WAITING,
+    IS_TAKING,
     LAST_SEEN,
     LAST_USED,
     NO_NOTIFY,
     NUM_ADDED,
-    OVER,
     PENDING_HEAD,
     PENDING_TAIL,
     RESET,
@@ -49,12 +49,12 @@ RingState = namedtuple(
     "RingState",
     [
         "in_ring", "avail_idx", "last_seen", "avail_event", "no_notify", "num_added", "used_idx",
-        "last_used", "in_flight", "is_waiting", "is_rung",
+        "last_used", "at_disk", "is_taking", "is_rung",
     ],
 )  # fmt: skip
 
 
-def look(memory: Memory, queue: Queue) -> RingState:
+def look(queue: Queue) -> RingState:
     fields = queue.fields
     poll = select.poll()
     poll.register(queue.doorbell_fd, select.POLLIN)
@@ -67,8 +67,8 @@ def look(memory: Memory, queue: Queue) -> RingState:
         num_added=fields[NUM_ADDED],
         used_idx=fields[USED_IDX],
         last_used=fields[LAST_USED],
-        in_flight=memory.in_flight[queue.hba],
-        is_waiting=fields[IS_WAITING],
+        at_disk=fields[AT_DISK],
+        is_taking=bool(fields[IS_TAKING]),
         is_rung=bool(poll.poll(0)),
     )
 
@@ -77,9 +77,9 @@ def cause(state: RingState) -> str:
     """Why a queue in that state makes no progress."""
     if state.used_idx != state.last_used:
         return NOT_COMPLETED
-    if state.is_rung or not state.is_waiting:
+    if state.is_rung or state.is_taking:
         return DEVICE_NOT_RUN
-    if state.in_flight:
+    if state.at_disk:
         return DEVICE_BUSY
     if state.avail_idx != state.last_seen:
         return LOST_KICK
@@ -121,8 +121,8 @@ class Stall:
             f"hba {self.queue.hba} queue {self.queue.number}, after {self.operations:,} requests: "
             f"{self.cause} ({state.in_ring} in the ring, avail idx {state.avail_idx}, device saw "
             f"{state.last_seen}, avail_event {state.avail_event}, num_added {state.num_added}, "
-            f"{state.in_flight} at the disk, device "
-            f"{'waits' if state.is_waiting else 'runs'}, doorbell "
+            f"{state.at_disk} at the disk, device "
+            f"{'takes' if state.is_taking else 'does not look'}, doorbell "
             f"{'rung' if state.is_rung else 'silent'})"
         )
         if self.recovery_ms is None:
@@ -161,8 +161,8 @@ class Watch:
             self._memory.control[STOPPING] = 1
         for queue in self._memory.all_queues():
             self._look_at(queue, now_s)
-        if self._memory.control[HALTED] or all(self._memory.idle):
-            self._memory.control[OVER] = 1
+        if self._memory.control[HALTED]:
+            self._memory.end()
 
     def _look_at(self, queue: Queue, now_s: float) -> None:
         fields = queue.fields
@@ -176,7 +176,7 @@ class Watch:
         stood_s = now_s - since_s
         if queue not in self._open and stood_s > STALLED_AFTER_S:
             operations = self._memory.completed_of(queue)
-            stall = Stall(queue, look(self._memory, queue), operations, since_s, now_s)
+            stall = Stall(queue, look(queue), operations, since_s, now_s)
             self._open[queue] = stall
             self.stalls.append(stall)
         if queue in self._open and stood_s > self._stall_s:

@@ -99,6 +99,7 @@ class Submitter:
                 if len(self._free) == len(self._started_ns):
                     self._memory.idle[self._number] = 1
                     if all(self._memory.idle):
+                        self._memory.end()
                         break
             else:
                 issued += self._top_up(begin, issued)
