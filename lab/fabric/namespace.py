@@ -21,6 +21,7 @@ from lab.deadline import Deadline
 from lab.errors import LabError
 from lab.fabric.plan import FabricPlan, SegmentPlan, TapPlan
 from lab.process import run
+from lab.topology.model import MAX_RATE_BITS_PER_S
 
 if TYPE_CHECKING:
     from pyroute2.iproute.linux import IPRoute
@@ -48,8 +49,6 @@ _ADDRGENMODE_NONE = 1
 _MIN_BURST_BYTES = 80 * 1024
 _TICK_S = 0.004
 _TBF_LATENCY = "50ms"
-# The kernel's older attribute for rates has 32 bits, of bytes per second; pyroute2 has no other.
-MAX_RATE_BITS_PER_S = 8 * (2**32 - 1)
 
 
 def create(plan: FabricPlan) -> None:

@@ -19,6 +19,8 @@ MIB = 1024**2
 MAX_GUESTS = 32
 MAX_NICS = 7
 MAX_SEGMENTS = 64
+# tbf's older attribute for rates has 32 bits, of bytes per second; pyroute2 has no other.
+MAX_RATE_BITS_PER_S = 8 * (2**32 - 1)
 
 # A name becomes part of host names, disk serials (at most 20 bytes here) and interface names.
 NAME_PATTERN = r"^[a-z][a-z0-9-]{0,19}$"

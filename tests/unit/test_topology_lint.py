@@ -158,6 +158,13 @@ NETWORK = {
             guest("nics: {n: {segment: lan}, m: {segment: lan}}", segments="{lan: {rate: 1Gbit}}"),
         ),
     ],
+    "rate_can_be_set": [
+        (
+            guest("nics: {n: {segment: lan}, m: {segment: lan}}", segments="{lan: {rate: 35Gbit}}"),
+            "segment `lan` has a rate of 35Gbit .*at most 34Gbit",
+            guest("nics: {n: {segment: lan}, m: {segment: lan}}", segments="{lan: {rate: 34Gbit}}"),
+        ),
+    ],
     "nic_mtu_within_segment": [
         (
             lan("mtu: 1501"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lab.topology.derive import RXE_HEADER_BYTES, nic_mtu, nics_on, rxe_mtu
-from lab.topology.model import Topology
+from lab.topology.model import MAX_RATE_BITS_PER_S, Topology
 from lab.topology.problem import Loc, did_you_mean
 from lab.topology.rules import Finding, Host, each_nic, each_rdma
+from lab.units import format_bits_per_s
 
 # include/uapi/linux/if.h: IFNAMSIZ is 16, with the terminating zero.
 MAX_INTERFACE_NAME = 15
@@ -38,6 +39,15 @@ def rate_needs_two_nics(topology: Topology, host: Host | None) -> Iterator[Findi
         if segment.rate and len(list(nics_on(topology, name))) == 1:
             message = f"segment `{name}` has a rate, but one NIC only"
             yield Finding(("segments", name, "rate"), message, "put another NIC on it")
+
+
+def rate_can_be_set(topology: Topology, host: Host | None) -> Iterator[Finding]:
+    """A faster line cannot be told to the kernel: MAX_RATE_BITS_PER_S."""
+    for name, segment in topology.segments.items():
+        if segment.rate and segment.rate > MAX_RATE_BITS_PER_S:
+            message = f"segment `{name}` has a rate of {format_bits_per_s(segment.rate)}"
+            hint = f"at most {MAX_RATE_BITS_PER_S // 10**9}Gbit, or no rate at all"
+            yield Finding(("segments", name, "rate"), message, hint)
 
 
 def nic_mtu_within_segment(topology: Topology, host: Host | None) -> Iterator[Finding]:
@@ -201,6 +211,7 @@ RULES = (
     segment_exists,
     segment_is_used,
     rate_needs_two_nics,
+    rate_can_be_set,
     nic_mtu_within_segment,
     e1000e_mtu,
     e1000e_has_one_queue,
