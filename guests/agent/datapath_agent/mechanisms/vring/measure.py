@@ -231,9 +231,13 @@ def _result(
     if stalls:
         first = stalls[0]
         counters["operations_to_first_stall"] = first.operations
+        counters["requests_before_first_stall"] = first.operations_in_all
         counters["submitted_while_stalled"] = first.submitted_while
         counters["recovered"] = int(first.recovered_s is not None)
         counters["healed_itself"] = sum(stall.recovery == "itself" for stall in stalls)
+        counters["healed_by_submission"] = sum(
+            stall.recovery == "a kick after the reset" for stall in stalls
+        )
         counters["forced_kicks"] = sum(stall.recovery == "a forced kick" for stall in stalls)
         if first.recovery_ms is not None:
             counters["recovery_ms"] = round(first.recovery_ms, 1)

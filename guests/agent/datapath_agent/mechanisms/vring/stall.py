@@ -90,14 +90,15 @@ class Stall:
     """One stall of one queue, from its detection to its end."""
 
     def __init__(
-        self, queue: Queue, state: RingState, operations: int, since_s: float, at_s: float
+        self, queue: Queue, state: RingState, operations: int, in_all: int, since_s: float
     ) -> None:
         self.queue = queue
         self.state = state
         self.cause = cause(state)
+        # Completed before it, by the queue and by the whole run.
         self.operations = operations
+        self.operations_in_all = in_all
         self.since_s = since_s
-        self.at_s = at_s
         self.submitted_while = 0
         self.recovery = ""
         self.kicked_s: float | None = None
@@ -144,9 +145,11 @@ class Watch:
         self._stall_s = stall_s
         self._end_s = end_s
         self._last_look_s = start_s
-        self._progress: dict[Queue, tuple[tuple[int, int], float]] = {}
+        # Of each queue: where it was last seen to move, when, and what all had completed by then.
+        self._progress: dict[Queue, tuple[tuple[int, int], float, int]] = {}
         self._open: dict[Queue, Stall] = {}
-        self._acted: set[Queue] = set()
+        # Of each queue that was reset: how many requests were in its ring then.
+        self._in_ring_at_reset: dict[Queue, int] = {}
         self.stalls: list[Stall] = []
         self.late_looks = 0
         self.resets = 0
@@ -167,30 +170,34 @@ class Watch:
     def _look_at(self, queue: Queue, now_s: float) -> None:
         fields = queue.fields
         place = (fields[USED_IDX], fields[LAST_USED])
-        before, since_s = self._progress.get(queue, (None, now_s))
+        before, since_s, in_all = self._progress.get(queue, (None, now_s, 0))
         if place != before or not queue.in_ring:
-            self._progress[queue] = (place, now_s)
+            self._progress[queue] = (place, now_s, sum(self._memory.completed))
             if queue in self._open and place != before:
                 self._recovered(queue, now_s, self._what_helped(queue))
             return
         stood_s = now_s - since_s
         if queue not in self._open and stood_s > STALLED_AFTER_S:
             operations = self._memory.completed_of(queue)
-            stall = Stall(queue, look(queue), operations, since_s, now_s)
+            stall = Stall(queue, look(queue), operations, in_all, since_s)
             self._open[queue] = stall
             self.stalls.append(stall)
         if queue in self._open and stood_s > self._stall_s:
             self._act(queue)
 
     def _act(self, queue: Queue) -> None:
-        """After `stall_s`: reset once if that is the policy, and then end the trial."""
-        if self._resets and queue not in self._acted:
-            self._acted.add(queue)
+        """After `stall_s`: reset if that is the policy, or else kick and end the trial.
+
+        It is reset again and again, as a guest would, while that brings requests into the ring.
+        """
+        if self._resets and queue.in_ring > self._in_ring_at_reset.get(queue, 0):
+            in_ring = queue.in_ring
             if not self._reset(queue):
-                self._acted.discard(queue)
                 return
+            self._in_ring_at_reset[queue] = in_ring
             # Another `stall_s` for what is submitted after the reset to help.
-            self._progress[queue] = (self._progress[queue][0], time.monotonic())
+            place, _, in_all = self._progress[queue]
+            self._progress[queue] = (place, time.monotonic(), in_all)
             return
         self._memory.control[STOPPING] = 1
         place = (queue.fields[USED_IDX], queue.fields[LAST_USED])
@@ -231,10 +238,10 @@ class Watch:
         stall.recovered_s = now_s
         stall.recovery = recovery
         stall.submitted_while = (queue.fields[AVAIL_IDX] - stall.state.avail_idx) & 0xFFFF
-        self._acted.discard(queue)
+        self._in_ring_at_reset.pop(queue, None)
         self._progress.pop(queue, None)
 
     def _what_helped(self, queue: Queue) -> str:
-        if queue in self._acted and self._open[queue].cause == LOST_KICK:
+        if queue in self._in_ring_at_reset and self._open[queue].cause == LOST_KICK:
             return "a kick after the reset"
         return "itself"
