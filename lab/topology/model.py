@@ -81,6 +81,7 @@ class Scsi(Model):
 
     hardware: ScsiHardware = ScsiHardware.SINGLE
     queues: int | None = Field(default=None, ge=1, le=64)
+    event_idx: bool = Field(default=True, description="HBAs offer VIRTIO_RING_F_EVENT_IDX")
 
 
 class RootDisk(Model):

@@ -68,3 +68,14 @@ def test_every_iothread_serves_one_hba(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_management_never_leaves_the_host(case: str) -> None:
     assert "restrict=on,hostfwd=tcp:127.0.0.1:" in rendered(case)
+
+
+def test_rings_without_event_idx_are_the_guests_own_choice() -> None:
+    lab = plan(
+        load(ROOT / "topologies/vioscsi-sendsrb.yaml").topology, IDENTITY, Path("/labs/golden")
+    )
+    off = {
+        name: "virtio-scsi-pci.event_idx=off" in render(guest, IDENTITY, IMAGE, DIRECT, TCG)
+        for name, guest in lab.guests.items()
+    }
+    assert off == {"scsi": False, "flags": True}

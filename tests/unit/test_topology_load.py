@@ -151,7 +151,7 @@ rdma:
         "t.yaml:5: `memory`: `MB` is not a unit here: B, KiB, MiB, GiB, TiB are"
         " (did you mean 512MiB?)",
         "t.yaml:6: `hardware` cannot be `virtio-scsi-singel` (did you mean `virtio-scsi-single`?)",
-        "t.yaml:6: unknown key `aio` in `scsi` (known: hardware, queues)",
+        "t.yaml:6: unknown key `aio` in `scsi` (known: hardware, queues, event_idx)",
         "t.yaml:8: `data0` needs `size`",
         "t.yaml:8: `iothread` is true or false, not `maybe`",
         "t.yaml:8: `queues` must be at most 64, not `999`",

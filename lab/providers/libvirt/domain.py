@@ -255,7 +255,7 @@ def _console(devices: ET.Element, guest: GuestPlan) -> None:
 def _command_line(
     domain: ET.Element, guest: GuestPlan, boot: DirectBoot | DiskBoot, host: Machine
 ) -> None:
-    """What libvirt 9 has no element for: the management NIC, and datagram sockets."""
+    """What libvirt 9 has no element for: management NIC, datagram sockets, ring features."""
     arguments = [
         "-netdev",
         f"user,id=management,restrict=on,hostfwd=tcp:127.0.0.1:{guest.ssh_port}-:22",
@@ -263,6 +263,8 @@ def _command_line(
         f"virtio-net-pci,netdev=management,mac={guest.management_mac},"
         f"bus=pcie.0,addr={MANAGEMENT_NIC_SLOT:#x},romfile=",
     ]
+    if not guest.spec.scsi.event_idx:
+        arguments += ["-global", "virtio-scsi-pci.event_idx=off"]
     if isinstance(boot, DiskBoot):
         # The firmware, and a boot loader that speaks through it, write to the serial console.
         arguments += ["-machine", "graphics=off"]

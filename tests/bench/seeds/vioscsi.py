@@ -24,11 +24,12 @@ DISK = "data0"
 RUNS = 10
 FEW = 3  # a row whose answer is a count, or that is only reported
 
-# The guest's disks by what they differ in: queues, iothread, aio, HBA of their own or shared.
+# Disks by what they differ in: queues, iothread, aio, HBA of their own or shared, EVENT_IDX.
 L3_DISKS = (
     "threads", "native", "data1", "one-queue", "one-queue-uring", "main-loop", "main-loop-native",
-    "lun0", "lun1",
+    "lun0", "lun1", "no-event-idx", "no-event-idx-one",
 )  # fmt: skip
+WITHOUT_EVENT_IDX = "flags"
 
 # Small requests and few in flight a submitter: the device sleeps often. Four submitters a queue.
 LOAD = {
@@ -115,8 +116,10 @@ def _small(disk: str) -> dict[str, Any]:
 
 
 def _on_disk(name: str, workload: Disk | Fio) -> Variant:
+    guest = WITHOUT_EVENT_IDX if workload.disk.startswith("no-event-idx") else GUEST
+
     def measure(lab: RunningLab, deadline: Deadline) -> Result:
-        with lab.guest(GUEST).agent() as agent:
+        with lab.guest(guest).agent() as agent:
             return _with_longest(agent.run(workload, deadline=deadline))
 
     return Variant(name, measure)
