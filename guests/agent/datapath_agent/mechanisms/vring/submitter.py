@@ -25,6 +25,7 @@ from datapath_agent.mechanisms.vring.memory import (
     STOPPING,
     USED_IDX,
     Memory,
+    Queue,
     quiet,
 )
 
@@ -41,6 +42,7 @@ _LOOK_S = 0.1
 BUSY_UNTIL_COMPLETED = 10
 _TRACE = struct.Struct("@QHHI")
 _TRACED_EVENTS = 1 << 14
+_STARTED, _SENT, _COMPLETED = range(3)
 
 
 class Submitter:
@@ -62,7 +64,6 @@ class Submitter:
         self._load = load
         self._quota = quota
         self._queue = memory.queue_of(number)
-        self._traces = traces
         first = number * memory.outstanding
         self._first = first
         self._own_states = memory.states[first : first + memory.outstanding]
@@ -74,6 +75,9 @@ class Submitter:
         self._ids: list[int] = []
         self._wrong_data = 0
         self._resets = 0
+        # Where the used index was when the ring was found full.
+        self._busy_since = 0
+        self._trace = self._make_trace() if traces else None
 
     def live(self, member: Member) -> dict[str, Any]:
         self._load.prepare()
@@ -83,7 +87,7 @@ class Submitter:
         complete = make_complete(
             self._memory, self._queue, self._policy, self._number, self._finished
         )
-        begin = self._make_begin(send, self._make_trace())
+        begin = self._make_begin(send)
         waiting = select.epoll()
         wake_fd = self._memory.wake_fds[self._number]
         interrupt_fd = self._queue.interrupt_fd
@@ -116,14 +120,12 @@ class Submitter:
         wrong_blocks = self._load.count_wrong(lambda: member.should_stop) if is_whole else 0
         return self._report(last_ns, wrong_blocks, is_whole and not member.should_stop)
 
-    def _make_begin(
-        self, send: Callable[[int], bool], trace: Callable[[int, int], None] | None
-    ) -> Callable[[int], bool]:
+    def _make_begin(self, send: Callable[[int], bool]) -> Callable[[int], bool]:
         """A function that makes a new request of an own slot and sends it."""
         states, serials, ids = self._memory.states, self._memory.serials, self._memory.ids
         started_ns, first, load_begin = self._started_ns, self._first, self._load.begin
-        last_id, clock_ns, keep_id = self._queue.last_id, time.monotonic_ns, self._ids.append
-        takes_id = self._policy["id"] == "unlocked"
+        last_id, clock_ns = self._queue.last_id, time.monotonic_ns
+        takes_id, trace = self._policy["id"] == "unlocked", self._trace
 
         def begin(number: int) -> bool:
             slot = first + number
@@ -136,29 +138,18 @@ class Submitter:
                 ids[slot] = last_id[0]
                 last_id[0] += 1
             if trace:
-                trace(0, slot)
+                trace(_STARTED, slot)
             if not send(slot):
                 states[slot] = FREE
                 return False
             if trace:
-                trace(1, slot)
+                trace(_SENT, slot)
             return True
 
-        if self._policy["complete"] == "after_unlock" and not takes_id:
-            return begin
+        return begin
 
-        def begin_and_keep_id(number: int) -> bool:
-            is_sent = begin(number)
-            if is_sent:
-                keep_id(ids[first + number])
-            return is_sent
-
-        return begin_and_keep_id
-
-    def _make_trace(self) -> Callable[[int, int], None] | None:
+    def _make_trace(self) -> Callable[[int, int], None]:
         """What an event trace does for each step of a request: time, kind, slot, index."""
-        if not self._traces:
-            return None
         memory, fields = bytearray(_TRACED_EVENTS * _TRACE.size), self._queue.fields
         pack, clock_ns, size, mask = (
             _TRACE.pack_into, time.monotonic_ns, _TRACE.size, _TRACED_EVENTS - 1,
@@ -170,7 +161,6 @@ class Submitter:
             pack(memory, (count & mask) * size, clock_ns(), kind, slot, fields[LAST_USED])
             count += 1
 
-        self._trace = trace
         return trace
 
     def _top_up(self, begin: Callable[[int], bool], issued: int) -> int:
@@ -188,8 +178,6 @@ class Submitter:
             count += 1
         return count
 
-    _busy_since = 0
-
     def _is_busy(self) -> bool:
         completed = (self._queue.fields[LAST_USED] - self._busy_since) & INDEX_MASK
         return completed < BUSY_UNTIL_COMPLETED and self._queue.in_ring > 0
@@ -202,10 +190,11 @@ class Submitter:
         now_ns = time.monotonic_ns()
         while number >= 0:
             self._latencies_ns.append(now_ns - self._started_ns[number])
+            self._ids.append(self._memory.ids[self._first + number])
             if not self._load.end(self._first + number):
                 self._wrong_data += 1
-            if self._traces:
-                self._trace(2, self._first + number)
+            if self._trace:
+                self._trace(_COMPLETED, self._first + number)
             self._own_states[number] = FREE
             self._free.append(number)
             count += 1
@@ -244,7 +233,7 @@ class Submitter:
         }
 
 
-def _serialised(queue: Any, send: Callable[[int], bool]) -> Callable[[int], bool]:
+def _serialised(queue: Queue, send: Callable[[int], bool]) -> Callable[[int], bool]:
     """StartIo as Windows calls it for an adapter of one queue: one request at a time."""
     acquire, release = queue.start_io_lock.acquire, queue.start_io_lock.release
 
