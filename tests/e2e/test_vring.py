@@ -10,9 +10,9 @@ import pytest
 from lab.errors import Exit, InputError
 from lab.guest.agent_client import AgentError, Result
 from lab.guest.workloads import Disk
-from lab.mechanism import run_mechanism
 from lab.pytest_plugin import LabFactory
 from lab.running import RunningGuest, RunningLab
+from lab.workload import run_workload
 
 # A kick is lost after some thousand requests; a trial ends with the first one.
 TRIALS = 4
@@ -33,7 +33,7 @@ def scsi(matrix: RunningLab) -> RunningGuest:
 
 
 def run(lab: RunningLab, **given: Any) -> Result:
-    return run_mechanism(lab, "vring", {**LOAD, **given}, deadline=lab.scaled(40))
+    return run_workload(lab, "vring", {**LOAD, **given}, deadline=lab.scaled(40))
 
 
 def test_the_regressed_driver_loses_a_kick_and_the_fixed_one_none(matrix: RunningLab) -> None:
@@ -96,7 +96,7 @@ def test_threads_are_refused_before_a_guest_is_asked(matrix: RunningLab) -> None
 
 def test_what_is_killed_leaves_no_process(matrix: RunningLab, scsi: RunningGuest) -> None:
     with pytest.raises(AgentError) as caught:
-        run_mechanism(
+        run_workload(
             matrix, "vring", {**LOAD, "preset": "fixed", "runtime_s": 600},
             deadline=matrix.scaled(4),
         )  # fmt: skip

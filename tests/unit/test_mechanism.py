@@ -152,7 +152,9 @@ def test_every_preset_is_one_that_can_run(name: str) -> None:
         if each.default is REQUIRED
     }
     for preset in mechanism.presets:
-        checked = workloads(name, mechanism)[name].prepare({"preset": preset, "op": "null", **required})
+        checked = workloads(name, mechanism)[name].prepare(
+            {"preset": preset, "op": "null", **required}
+        )
         assert mechanism.presets[preset].items() <= checked["policy"].items()
 
 

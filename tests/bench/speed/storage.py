@@ -9,8 +9,8 @@ from typing import Literal
 
 from lab.deadline import Deadline
 from lab.guest.workloads import Disk, Fio
-from lab.mechanism import run_mechanism
 from lab.running import RunningLab
+from lab.workload import run_workload
 from tests.bench.speed.common import Measure, Row
 
 TOPOLOGY = "vioscsi-sendsrb.yaml"
@@ -66,7 +66,7 @@ def _ring(pattern: Pattern, block_bytes: int, depth: int, figure: str) -> Measur
     }
 
     def measure(lab: RunningLab, deadline: Deadline) -> float:
-        return run_mechanism(lab, "vring", given, guest=GUEST, deadline=deadline)[name].value
+        return run_workload(lab, "vring", given, guest=GUEST, deadline=deadline)[name].value
 
     return measure
 
