@@ -65,7 +65,7 @@ def test_writes_arrive_on_both_disks_and_are_read_back(matrix: RunningLab) -> No
     assert result.mechanism
     counters = result.mechanism.counters
     assert (counters["verified"], result["data_errors"].value, counters["stalls"]) == (1, 0, 0)
-    assert result.mechanism.fidelity == "emulated"
+    assert result.fidelity == "emulated"
 
 
 @pytest.mark.parametrize("pattern", ["read", "randwrite"])
