@@ -139,6 +139,25 @@ class PerftestClient(DeclaredWorkload):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RpingServer(DeclaredWorkload):
+    """Serves one client; both ends are given the same size."""
+
+    name: ClassVar[str] = "rping-server"
+    address: str
+    port: int = 0
+    message_bytes: int = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class RpingClient(DeclaredWorkload):
+    name: ClassVar[str] = "rping-client"
+    address: str
+    port: int
+    pings: int = 100
+    message_bytes: int = 64
+
+
+@dataclass(frozen=True, kw_only=True)
 class UdpRrServer(DeclaredWorkload):
     name: ClassVar[str] = "udp-rr-server"
     address: str
@@ -162,6 +181,8 @@ WORKLOADS: tuple[type[DeclaredWorkload], ...] = (
     Iperf3Server,
     PerftestClient,
     PerftestServer,
+    RpingClient,
+    RpingServer,
     SockperfClient,
     SockperfServer,
     UdpRrClient,

@@ -19,6 +19,8 @@ WORKLOADS = {
     "iperf3-server": ("datapath_agent.workloads.iperf3", "SERVER"),
     "perftest-client": ("datapath_agent.workloads.perftest", "CLIENT"),
     "perftest-server": ("datapath_agent.workloads.perftest", "SERVER"),
+    "rping-client": ("datapath_agent.workloads.rping", "CLIENT"),
+    "rping-server": ("datapath_agent.workloads.rping", "SERVER"),
     "sockperf-client": ("datapath_agent.workloads.sockperf", "CLIENT"),
     "sockperf-server": ("datapath_agent.workloads.sockperf", "SERVER"),
     "udp-rr-client": ("datapath_agent.workloads.udp_rr", "CLIENT"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # What a finished tool left: its output, exit status and the command as one can paste it.
 Output = namedtuple("Output", ["stdout", "stderr", "status", "command"])
-# A socket that a server opens: kind is tcp or udp.
+# A socket that a server opens: kind is tcp, udp or rdma_cm.
 Listening = namedtuple("Listening", ["kind", "address", "port"])
 
 _POLL_S = 0.05
