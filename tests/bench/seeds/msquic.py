@@ -138,11 +138,16 @@ def _gated(trials: Trials, place: str, connections: int, name: str, floor: float
     if outcome == "cannot be resolved" and before and after:
         why += f"; coefficients of variation {_variation(before):.0%} and {_variation(after):.0%}"
     if outcome == "holds":
-        effect_us = abs(_as_us(name, before) - _as_us(name, after))
+        effect_us = abs(
+            _us_a_request(name, before, connections) - _us_a_request(name, after, connections)
+        )
         harness_us = _harness_spread_us(trials, place, connections)
         if effect_us < HARNESS_SPREADS * harness_us:
             outcome = "cannot be resolved"
-            why = f"{effect_us:.0f} us, less than 3 x the harness' spread of {harness_us:.0f} us"
+            why = (
+                f"{effect_us:.0f} us a request, less than {HARNESS_SPREADS} x the harness' "
+                f"spread of {harness_us:.0f} us"
+            )
     size = "" if floor == ANY_FALL else f", mean {floor:+.0%} or more"
     direction = "every latest above every main" if floor > 0 else "every latest below every main"
     return Criterion(
@@ -167,9 +172,10 @@ def _title(place: str, connections: int, name: str) -> str:
     return f"{place}, {connections} conn., {name.removeprefix('latency_')}"
 
 
-def _as_us(name: str, values: Sequence[float]) -> float:
+def _us_a_request(name: str, values: Sequence[float], connections: int) -> float:
+    """What the harness' cost can be compared with: by Little's law, latency over in flight."""
     mean = statistics.fmean(values)
-    return 1e6 / mean if name == "rps" else mean
+    return 1e6 / mean if name == "rps" else mean / int(LOADS[connections]["in_flight"])
 
 
 def _variation(values: Sequence[float]) -> float:
