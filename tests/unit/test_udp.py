@@ -19,6 +19,7 @@ from datapath_agent.mechanisms.udp.null import null_cost
 from datapath_agent.mechanisms.udp.placement import places
 from datapath_agent.mechanisms.udp.requests import LOST_AFTER_US, Requests
 from datapath_agent.mechanisms.udp.ring import SLOTS, Ring
+from datapath_agent.mechanisms.udp.sockets import connected, listening
 from datapath_agent.mechanisms.udp.wire import (
     ACKNOWLEDGE_EVERY,
     ACKNOWLEDGEMENT,
@@ -248,6 +249,16 @@ def test_a_full_socket_drops_and_counts() -> None:
     for _ in range(2000):
         pair.sender.send(b"x" * 1000)
     assert 0 < pair.counts.sends_dropped < 2000
+
+
+def test_a_peer_belongs_to_the_worker_that_its_port_says() -> None:
+    servers = listening("127.0.0.1", 0, 3)
+    address = servers[0].getsockname()
+    assert {server.getsockname() for server in servers} == {address}
+    for client in connected(*address, 12):
+        port = client.getsockname()[1]
+        client.send(b"%d" % port)
+        assert servers[port % 3].recv(9) == b"%d" % port
 
 
 # The ring between two processes.
