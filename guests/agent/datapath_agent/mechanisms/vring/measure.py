@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 from datapath_agent import disks
-from datapath_agent.measurement.histogram import Histogram
+from datapath_agent.measurement.histogram import Histogram, bucket
 from datapath_agent.measurement.percentiles import latency_metrics
 from datapath_agent.mechanism import Harness, measure_harness, mechanism_result
 from datapath_agent.mechanisms.vring import area_bytes, block_bytes_of
@@ -256,11 +257,12 @@ def _result(
 
 
 def _histogram(submitters: list[dict[str, Any]], name: str) -> Histogram:
-    histogram = Histogram("ns")
-    for report in submitters:
-        for value in report[name]:
-            histogram.add(value)
-    return histogram
+    # Equal durations are counted first, which is done in C: a clock's steps are coarse.
+    durations = Counter(value for report in submitters for value in report[name])
+    counts: Counter[int] = Counter()
+    for value, count in durations.items():
+        counts[bucket(value)] += count
+    return Histogram("ns", dict(counts))
 
 
 def _duplicates(submitters: list[dict[str, Any]]) -> int:
