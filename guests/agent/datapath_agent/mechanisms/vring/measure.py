@@ -13,7 +13,7 @@ from datapath_agent.mechanisms.vring import area_bytes, block_bytes_of
 from datapath_agent.mechanisms.vring.device import Device
 from datapath_agent.mechanisms.vring.load import DiskLoad, NullLoad
 from datapath_agent.mechanisms.vring.memory import Memory
-from datapath_agent.mechanisms.vring.stall import LOST_KICK, Watch
+from datapath_agent.mechanisms.vring.stall import CAUSES, Watch
 from datapath_agent.mechanisms.vring.submitter import Submitter
 from datapath_agent.protocol import Fault
 from datapath_agent.storage import room
@@ -217,7 +217,7 @@ def _result(
     counters = {
         **total,
         "stalls": len(stalls),
-        "lost_kicks": sum(stall.cause == LOST_KICK for stall in stalls),
+        **{name: sum(stall.cause == cause for stall in stalls) for name, cause in CAUSES.items()},
         "late_looks": watch.late_looks,
         "duplicate_ids": _duplicates(submitters),
         "verified": int(all(report["verified"] for report in submitters)),

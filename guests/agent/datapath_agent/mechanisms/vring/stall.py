@@ -43,6 +43,13 @@ LOST_KICK = "lost kick"
 DEVICE_BUSY = "device busy"
 DEVICE_NOT_RUN = "device did not run"
 NOT_COMPLETED = "completed by the device, not by the driver"
+# Counters of stalls by cause.
+CAUSES = {
+    "lost_kicks": LOST_KICK,
+    "device_busy": DEVICE_BUSY,
+    "device_not_run": DEVICE_NOT_RUN,
+    "not_completed": NOT_COMPLETED,
+}
 
 # A queue as it was found; `is_rung` tells whether the doorbell waits to be heard.
 RingState = namedtuple(
