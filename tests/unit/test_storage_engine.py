@@ -136,6 +136,8 @@ def test_a_plan_keeps_slots_apart_and_inside_the_disk(
 class StubRun:
     stop_reason: str | None = None
 
+    def progress(self, doing: str) -> None: ...
+
 
 def test_the_disk_workload_measures(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disks, "claim", lambda serial: str(disk))

@@ -17,6 +17,8 @@ class StubRun:
 
     stop_reason: str | None = None
 
+    def progress(self, doing: str) -> None: ...
+
 
 def test_members_start_together_and_report() -> None:
     def body(delay_s: float) -> Any:

@@ -29,6 +29,8 @@ MIB = 1 << 20
 class StubRun:
     stop_reason: str | None = None
 
+    def progress(self, doing: str) -> None: ...
+
 
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

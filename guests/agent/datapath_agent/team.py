@@ -30,6 +30,7 @@ READY_S = 30.0
 # From being told to stop to being killed; less than the agent allows a run (END_GRACE_S).
 STOP_GRACE_S = 0.7
 _LOOK_S = 0.1
+_PROGRESS_S = 1.0
 
 
 class Member:
@@ -108,7 +109,7 @@ class Team:
         self._control[0] = 1
 
     def collect(self, watch: Callable[[], None] | None = None) -> dict[str, Report]:
-        """Every member's report, once all have ended; `watch` is called ten times a second.
+        """Every member's report in the order of their forks, once all have ended; `watch` is called ten times a second.
 
         When the run is to stop, or a member fails, the others are told to stop and get
         STOP_GRACE_S to report. Raises the first member's Fault, with `reports` of the others.
@@ -118,6 +119,7 @@ class Team:
         data = dict.fromkeys(self._report_fds, b"")
         open_fds = {fd: name for name, fd in self._report_fds.items()}
         kill_s: float | None = None
+        start_s = next_progress_s = time.monotonic()
         while open_fds:
             readable, _, _ = select.select(list(open_fds), [], [], _LOOK_S)
             for fd in readable:
@@ -129,15 +131,25 @@ class Team:
                 self._take(name, data[name], reports, faults)
             if watch:
                 watch()
+            next_progress_s = self._progress(start_s, next_progress_s)
             if kill_s is None and (faults or self._run.stop_reason):
                 self.stop()
                 kill_s = time.monotonic() + STOP_GRACE_S
             if kill_s is not None and time.monotonic() >= kill_s:
                 break
+        in_order = {name: reports[name] for name in self._pids if name in reports}
         if faults:
-            faults[0].reports = reports
+            faults[0].reports = in_order
             raise faults[0]
-        return reports
+        return in_order
+
+    def _progress(self, start_s: float, next_s: float) -> float:
+        """Tell the host each second that the run goes on; when to tell it next."""
+        now_s = time.monotonic()
+        if now_s < next_s + _PROGRESS_S:
+            return next_s
+        self._run.progress(f"{len(self._pids)} processes measure, {now_s - start_s:.0f} s")
+        return now_s
 
     def _take(
         self, name: str, data: bytes, reports: dict[str, Report], faults: list[Fault]
