@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -50,8 +51,7 @@ def measure(run: Run, policy: dict[str, Any], parameters: dict[str, Any]) -> dic
             reports, command = _load(run, memory, Nothing(), {**policy, **parameters}), ""
             received, gone = None, ""
         else:
-            with offload(parameters["address"], parameters["tso"]) as command:
-                reports, received, gone = _real(run, memory, policy, parameters)
+            reports, received, gone, command = _real(run, memory, policy, parameters)
         sent = memory.bins()
         lasted_s = (time.monotonic_ns() - memory.words[START_NS]) / 1e9
     finally:
@@ -88,22 +88,28 @@ def measure(run: Run, policy: dict[str, Any], parameters: dict[str, Any]) -> dic
 
 def _real(
     run: Run, memory: Memory, policy: dict[str, Any], parameters: dict[str, Any]
-) -> tuple[list[Report], Report | None, str]:
-    """What the members report, what the receiving end does, and why it is gone, if so."""
-    with connect(
-        parameters["address"],
-        parameters["port"],
-        device_kib=parameters["device_kib"],
-        bin_s=parameters["bin_s"],
-    ) as endpoint:
-        reports = _load(run, memory, Stream(endpoint), {**policy, **parameters})
+) -> tuple[list[Report], Report | None, str, str]:
+    """What the members report, what the receiving end does, why it is gone, if so, and the
+    command that stands for what was done to the NIC."""
+    with contextlib.ExitStack() as stack:
+        # The NIC is as it was before anything else is waited for: a stopped run has little time.
+        with offload(parameters["address"], parameters["tso"]) as command:
+            endpoint = stack.enter_context(
+                connect(
+                    parameters["address"],
+                    parameters["port"],
+                    device_kib=parameters["device_kib"],
+                    bin_s=parameters["bin_s"],
+                )
+            )
+            reports = _load(run, memory, Stream(endpoint), {**policy, **parameters})
         gone = next((report["gone"] for report in reports if report["gone"]), "")
         if gone:
-            return reports, None, gone
+            return reports, None, gone, command
         answer = _answer(run, endpoint)
         if answer is None and not run.stop_reason:
-            return reports, None, "it did not say what it has received"
-        return reports, answer, ""
+            return reports, None, "it did not say what it has received", command
+        return reports, answer, "", command
 
 
 def _answer(run: Run, endpoint: socket.socket) -> Report | None:
