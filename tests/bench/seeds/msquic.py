@@ -123,6 +123,7 @@ def judge(trials: Trials) -> list[Criterion]:
     for place in PLACES:
         criteria += [_gated(trials, place, *each) for each in GATED]
         criteria += [_reported(trials, place, *each) for each in REPORTED]
+        criteria += [_paired(trials, place, connections) for connections in LOADS]
         criteria += [_queues(trials, place), _little(trials, place), _bulk(trials, place)]
     return [*criteria, _attribution(trials), _losses(trials)]
 
@@ -136,7 +137,12 @@ def _gated(trials: Trials, place: str, connections: int, name: str, floor: float
     before, after = _both(trials, place, connections, name)
     outcome, measured, why = shift(before, after, floor=floor)
     if outcome == "cannot be resolved" and before and after:
-        why += f"; coefficients of variation {_variation(before):.0%} and {_variation(after):.0%}"
+        costs = _both(trials, place, connections, "cpu_us_per_request")
+        ranges = [f"{min(each):.0f}..{max(each):.0f}" for each in costs if each]
+        why += (
+            f": one preset's runs vary by {_variation(before):.0%} and {_variation(after):.0%}, "
+            f"their CPU a request (by the guest's clock) {' and '.join(ranges)} us"
+        )
     if outcome == "holds":
         effect_us = abs(
             _us_a_request(name, before, connections) - _us_a_request(name, after, connections)
@@ -166,6 +172,26 @@ def _reported(trials: Trials, place: str, connections: int, name: str) -> Criter
     published = PUBLISHED[connections, name]
     title = _title(place, connections, name)
     return Criterion(title, "not gated", published, measured, "reported", why)
+
+
+def _paired(trials: Trials, place: str, connections: int) -> Criterion:
+    """Each round's two presets by themselves: a machine that was slow for a while cancels out."""
+    before, after = (
+        {trial.number: trial.metrics["rps"] for trial in trials.of(name)}
+        for name in (variant_name(place, connections, preset) for preset in PRESETS)
+    )
+    ratios = [after[number] / before[number] for number in before if number in after]
+    faster = sum(ratio > 1 for ratio in ratios)
+    return Criterion(
+        f"{_title(place, connections, 'rps')}, by round",
+        "not gated",
+        "-",
+        f"latest / main: median {statistics.median(ratios):.2f} ({min(ratios):.2f} .. "
+        f"{max(ratios):.2f}), above 1 in {faster} of {len(ratios)} rounds"
+        if ratios
+        else "nothing measured",
+        "reported",
+    )
 
 
 def _title(place: str, connections: int, name: str) -> str:
