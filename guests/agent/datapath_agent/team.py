@@ -109,8 +109,9 @@ class Team:
         self._control[0] = 1
 
     def collect(self, watch: Callable[[], None] | None = None) -> dict[str, Report]:
-        """Every member's report in the order of their forks, once all have ended; `watch` is called ten times a second.
+        """Every member's report, in the order of their forks, once all have ended.
 
+        `watch` is called ten times a second.
         When the run is to stop, or a member fails, the others are told to stop and get
         STOP_GRACE_S to report. Raises the first member's Fault, with `reports` of the others.
         """
