@@ -84,6 +84,10 @@ def _mechanism(name: str, mechanism: Any) -> list[str]:
 def _words(parameter: Any) -> str:
     from datapath_agent.parameters import REQUIRED
 
-    choices = f" ({', '.join(map(str, parameter.choices))})" if parameter.choices else ""
+    allowed = ""
+    if parameter.choices:
+        allowed = f" ({', '.join(map(str, parameter.choices))})"
+    elif parameter.minimum is not None:
+        allowed = f" ({parameter.minimum} .. {parameter.maximum})"
     default = "required" if parameter.default is REQUIRED else f"default {parameter.default!r}"
-    return f"{parameter.name}: {parameter.help}{choices}; {default}"
+    return f"{parameter.name}: {parameter.help}{allowed}; {default}"
