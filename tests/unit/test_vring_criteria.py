@@ -22,6 +22,7 @@ def trial(variant: str, number: int = 1, **given: Any) -> Trial:
         metrics={"stalled": float(counters["stalls"] > 0), "iops": 1000.0, "data_errors": 0.0},
         counters=counters,
         harness={"cost_us": 100.0},
+        policy={"kick": variant.split()[0], "suppress": "event_idx"},
     )
 
 

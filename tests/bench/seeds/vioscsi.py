@@ -22,7 +22,7 @@ TOPOLOGY = "vioscsi-sendsrb.yaml"
 GUEST = "scsi"
 DISK = "data0"
 RUNS = 10
-FEW = 3  # a row whose answer is a count, or that is only reported
+FEW = 2  # a row whose answer is a count, or that is only reported
 
 # Disks by what they differ in: queues, iothread, aio, HBA of their own or shared, EVENT_IDX.
 L3_DISKS = (
@@ -52,8 +52,8 @@ def _vring(name: str, **given: Any) -> Variant:
 
 
 MAIN = (
-    _vring("regressed", preset="regressed", runtime_s=25),
-    _vring("fixed", preset="fixed", runtime_s=40),
+    _vring("regressed", preset="regressed", runtime_s=20),
+    _vring("fixed", preset="fixed", runtime_s=25),
 )
 CONTROLS = (
     _vring("regressed, one queue", preset="regressed", queues=1, runtime_s=6),
@@ -113,7 +113,7 @@ def _native() -> list[Variant]:
 
 
 def _small(disk: str) -> dict[str, Any]:
-    return {"disk": disk, "pattern": "randwrite", "block_bytes": 4096, "runtime_s": 1.5}
+    return {"disk": disk, "pattern": "randwrite", "block_bytes": 4096, "runtime_s": 1.0}
 
 
 def _on_disk(name: str, workload: Disk | Fio) -> Variant:
@@ -137,7 +137,7 @@ def _with_longest(result: Result) -> Result:
 
 
 def groups(runs: int | None) -> list[tuple[tuple[Variant, ...], int]]:
-    """What is interleaved with what, and how often; some 16 minutes in all."""
+    """What is interleaved with what, and how often; some 14 minutes in all."""
     main = runs or RUNS
     few = min(FEW, main)
     return [

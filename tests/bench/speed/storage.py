@@ -16,7 +16,7 @@ from tests.bench.speed.common import Measure, Row
 TOPOLOGY = "vioscsi-sendsrb.yaml"
 GUEST = "scsi"
 DISK = "data0"
-RUNTIME_S = 4.0
+RUNTIME_S = 2.0
 SUBMITTERS = 4
 
 Pattern = Literal["read", "write", "randread", "randwrite"]
