@@ -16,7 +16,17 @@ from tests.bench.seeds.common import Criterion, Trials, Variant, interleave, mec
 TOPOLOGY = "hn-transmit.yaml"
 RUNS = 5
 FEW = 3  # what is only reported
-LOAD: dict[str, Any] = {"runtime_s": 5.0, "bin_s": 0.5, "warmup_s": 1.0, "null_s": 0.1}
+# The design's small frames every 200 us are for a CPU, on which a null run costs 5 us a frame. In
+# an emulated guest it costs 15 times that, and two such senders alone keep both vCPUs busy:
+# their interval is scaled by as much, and 200 us is reported beside it.
+SMALL_EVERY_US, AS_DESIGNED_US = 3000, 200
+LOAD: dict[str, Any] = {
+    "runtime_s": 4.0,
+    "bin_s": 0.5,
+    "warmup_s": 1.0,
+    "null_s": 0.1,
+    "small_every_us": SMALL_EVERY_US,
+}
 # The control: nobody else holds the lock.
 ALONE: dict[str, Any] = {"bulk_senders": 1, "small_senders": 0, "control_every_ms": 0}
 
@@ -42,8 +52,16 @@ REPORTED = (
     _variant("after, spin", preset="after", lock_kind="spin", bulk_senders=4, tso="on"),
     _variant("before, threads", preset="before", concurrency="threads", bulk_senders=4, tso="on"),
     _variant("after, threads", preset="after", concurrency="threads", bulk_senders=4, tso="on"),
-    _variant("before, 2 senders", preset="before", bulk_senders=2, tso="on"),
-    _variant("after, 2 senders", preset="after", bulk_senders=2, tso="on"),
+    *(
+        _variant(
+            f"{preset}, every {AS_DESIGNED_US} us",
+            preset=preset,
+            bulk_senders=4,
+            tso="on",
+            small_every_us=AS_DESIGNED_US,
+        )
+        for preset in ("before", "after")
+    ),
 )
 
 

@@ -39,7 +39,12 @@ def judge(trials: Trials) -> list[Criterion]:
         _order(trials),
         _control(trials),
         reported.threads(trials),
-        reported.beside(trials, "2 senders", "before, 2 senders", "after, 2 senders"),
+        reported.beside(
+            trials,
+            "small frames every 200 us, as designed",
+            "before, every 200 us",
+            "after, every 200 us",
+        ),
         reported.where(trials),
     ]
 
@@ -75,8 +80,8 @@ def _rise(trials: Trials, number: str, before: str, after: str, what: str) -> Cr
     )
     outcome, why = _beyond_harness(trials, before, after, _frame_us, outcome, why)
     capped = trials.values(before, "of_line")
-    if outcome != "holds" and capped and min(capped) >= OF_LINE:
-        why += "; block fills the line, too: there is nothing left to gain"
+    if outcome != "holds" and capped and statistics.fmean(capped) >= STEADY:
+        why = f"{why}; block fills the line, too: there is nothing left to gain".lstrip("; ")
     return Criterion(
         f"{number}: mean, {what}",
         f"trylock_taskq above block by {RISE:+.0%}, separated",
