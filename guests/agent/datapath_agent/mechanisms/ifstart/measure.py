@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from datapath_agent.run import Run
     from datapath_agent.team import Member
 
+NULL_LAYER = (
+    "the mechanism's own code in its processes, with a device that takes every frame for nothing"
+)
 # For the receiving end to take what is under way, and answer; less when the run is to stop.
 _ANSWER_S = 10.0
 _STOPPED_ANSWER_S = 0.2
@@ -70,7 +73,7 @@ def measure(run: Run, policy: dict[str, Any], parameters: dict[str, Any]) -> dic
             "vcpus": len(os.sched_getaffinity(0)),
         },
         fidelity="model",
-        layer=LAYER,
+        layer=LAYER if parameters["op"] == "real" else NULL_LAYER,
         harness=harness,
         samples={
             "received_bytes_a_bin": received["bins"][:bins] if received else [],

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from datapath_agent.run import Run
 
 LAYER = (
-    "FreeBSD's queue, lock and taskqueue protocol in processes of user space, with a TCP stream "
-    "through this guest's real NIC as the device; no hn(4), no VMBus, no FreeBSD"
+    "FreeBSD's queue, lock and taskqueue protocol in processes of user space, with a TCP stream as "
+    "the device (by the guests' own NICs, or loopback within one); no hn(4), no VMBus, no FreeBSD"
 )
 _READ_BYTES = 1 << 20
 _LOOK_S = 0.1
