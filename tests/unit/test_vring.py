@@ -265,6 +265,19 @@ def test_a_block_in_its_place_is_right(area: tuple[Area, mmap.mmap, int]) -> Non
     assert not blocks.is_right(4, 1)
 
 
+def test_a_block_of_another_place_or_half_a_block_is_wrong(
+    area: tuple[Area, mmap.mmap, int],
+) -> None:
+    blocks, buffers, fd = area
+    for block in (3, 4):  # of the same generation
+        write(blocks, buffers, fd, block, block)
+    buffers[4096:] = os.pread(fd, 4096, blocks.offset(3))
+    assert blocks.is_right(3, 1)
+    assert not blocks.is_right(4, 1)
+    buffers[-STAMP.size :] = bytes(STAMP.size)
+    assert not blocks.is_right(3, 1)
+
+
 def test_a_lost_write_and_a_misplaced_one_are_found(area: tuple[Area, mmap.mmap, int]) -> None:
     blocks, buffers, fd = area
     blocks.prepare_write(5, 0)  # and never written
