@@ -29,6 +29,7 @@ BYTES_A_BLOCK = 8 * WORDS_A_BLOCK
 DATA_WORD, OPERATION_WORD, BUFFER_WORD, LENGTH_WORD, OFFSET_WORD = 0, 2, 3, 4, 5
 _WORDS_AN_EVENT = 4
 _RESFD_FLAG = 1
+_WAIT_NS = 100_000_000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _call = ctypes.CDLL(None, use_errno=True).syscall
@@ -88,7 +89,7 @@ class Context:
         self._events_address = self._events.buffer_info()[0]
         # Slices of a view copy once, those of an array twice.
         self._pointers_view = memoryview(self._pointers)
-        self._timeout = array("Q", [0, 0])
+        self._timeout = array("Q", [0, _WAIT_NS])
         self._timeout_address = self._timeout.buffer_info()[0]
         identifier = ctypes.c_ulong(0)
         if _call(self._setup, depth, ctypes.addressof(identifier), 0, 0, 0) < 0:
@@ -110,13 +111,12 @@ class Context:
             elif ctypes.get_errno() not in (errno.EAGAIN, errno.EINTR):
                 raise _failed("io_submit")
 
-    def wait(self, at_least: int, timeout_s: float = 0.1) -> tuple[list[int], list[int], list[int]]:
+    def wait(self, at_least: int) -> tuple[list[int], list[int], list[int]]:
         """Completed requests: their control blocks' addresses, data words and results.
 
         A result is a byte count, or 2^64 less an errno. Fewer than `at_least` come, or none,
-        once `timeout_s` is over or a signal has arrived.
+        after a tenth of a second or when a signal arrives.
         """
-        self._timeout[1] = int(timeout_s * 1e9)
         count = _call(
             self._getevents,
             self._identifier,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LOOK_NS = 50_000_000
 _DRAIN_S = 1.0
+_HUGE_BYTES = 2 << 20
 
 
 class Drive:
@@ -33,11 +34,22 @@ class Drive:
         self.batches = 0
 
 
-def fill(buffers: mmap.mmap, block_bytes: int) -> None:
-    """Every block of `buffers` with the same bytes, which do not compress."""
-    noise = os.urandom(block_bytes)
-    for at in range(0, len(buffers), block_bytes):
-        buffers[at : at + block_bytes] = noise
+def _buffers(byte_count: int) -> tuple[mmap.mmap, int]:
+    """Memory, and the address in it from which there are `byte_count` bytes in whole huge pages.
+
+    A block in 4 KiB pages has more pieces than a SCSI command takes, and is split into several.
+    """
+    size = -(-byte_count // _HUGE_BYTES) * _HUGE_BYTES + _HUGE_BYTES
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory, -(-address_of(memory) // _HUGE_BYTES) * _HUGE_BYTES
+
+
+def _fill(memory: mmap.mmap) -> None:
+    """What is written does not compress."""
+    noise = os.urandom(1 << 20)
+    for at in range(0, len(memory), len(noise)):
+        memory[at : at + len(noise)] = noise
 
 
 def drive(
@@ -55,18 +67,16 @@ def drive(
     Raises Fault when a request fails, with no more said than the first failure's reason.
     """
     room.check(outstanding * block_bytes, "outstanding")
-    # Private and in huge pages, where there are any: a disk's scatter list is then much shorter.
-    buffers = mmap.mmap(-1, outstanding * block_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    buffers.madvise(mmap.MADV_HUGEPAGE)
+    buffers, address = _buffers(outstanding * block_bytes)
     plan = Plan(
         fd=fd,
         disk_bytes=disk_bytes,
         pattern=pattern,
         block_bytes=block_bytes,
         outstanding=outstanding,
-        buffers_address=address_of(buffers),
+        buffers_address=address,
     )
-    fill(buffers, block_bytes)
+    _fill(buffers)
     done = Drive()
     with Context(outstanding) as context:
         _loop(context, plan, block_bytes, runtime_s, stopped, done)
