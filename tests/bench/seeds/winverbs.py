@@ -36,7 +36,7 @@ CELLS = {
 }
 # Column -> what a transition is, and queue pairs a process outside and in the loop.
 COLUMNS: Mapping[str, tuple[Mapping[str, Any], int, int]] = {
-    "rxe": ({"op": "rxe"}, 4000, 300),
+    "rxe": ({"op": "rxe"}, 3000, 300),
     "delay:50, synthetic": ({"op": "delay", "delay_us": 50}, 1000, 300),
 }
 # cell, processes, create

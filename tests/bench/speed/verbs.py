@@ -20,7 +20,7 @@ HEADER = Path("/usr/include/infiniband/verbs.h")
 PACKAGE = "libibverbs-dev"
 PROGRAM = "/tmp/modify_loop"
 DEVICE = "rxe0"
-QPS = 8000
+QPS = 4000
 # Of the guests' Debian 12; a newer host must not link to what they do not have.
 GUEST_GLIBC = (2, 36)
 BUILD_S = 300.0
