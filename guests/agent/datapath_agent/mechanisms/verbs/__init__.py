@@ -29,8 +29,8 @@ POLICIES = (
     Parameter(
         "kernel", str, "sync",
         "the caller's thread makes the call, or a work item does; hinted: a work item only if "
-        "user=async",
-        choices=("sync", "workitem", "hinted"),
+        "user=async; io_wq: a worker thread of the kernel's own, through io_uring",
+        choices=("sync", "workitem", "hinted", "io_wq"),
     ),
 )  # fmt: skip
 
@@ -78,6 +78,11 @@ def check(policy: dict[str, Any], parameters: dict[str, Any]) -> None:
             refuse("window", "with one queue pair in flight, async is sync")
         if parameters["window"] > parameters["qps"]:
             refuse("window", f"{parameters['qps']} queue pairs are never that many in flight")
+    if policy["kernel"] == "io_wq":
+        if parameters["op"] == "delay":
+            refuse("op", "the kernel's own workers can be given a verb, but no sleep")
+        if parameters["call"] == "pyverbs":
+            refuse("call", "the kernel's own workers are given the verb's command, not a call")
     if parameters["op"] != "rxe" and parameters["call"] == "pyverbs":
         refuse("call", f"op={parameters['op']} calls no verb")
     if parameters["op"] == "null" and parameters["create"] == "in_loop":

@@ -11,6 +11,7 @@ import os
 from collections import deque
 from itertools import islice
 
+from datapath_agent.mechanisms.verbs.ring import Ring
 from datapath_agent.mechanisms.verbs.work_queue import WorkQueue
 
 TYPE_CHECKING = False
@@ -56,6 +57,15 @@ def drive(
 ) -> Evidence:
     """Take every request through its steps; `finish` is told of each that has none left."""
     evidence = Evidence()
+    if policy["kernel"] == "io_wq":
+        evidence.workers = processors()
+        in_flight = window if policy["user"] == "async" else 1
+        ring = Ring(in_flight, evidence.workers)
+        try:
+            _ringed(requests, finish, in_flight, ring, evidence.failed)
+        finally:
+            ring.close()
+        return evidence
     if not uses_workers(policy):
         if policy["user"] == "sync":
             _sync_inline(requests, finish, evidence.failed)
@@ -135,3 +145,36 @@ def _windowed(
             in_flight -= 1
         else:
             submit(following)
+
+
+def _ringed(
+    requests: Iterator[Request],
+    finish: Callable[[Request], Any],
+    window: int,
+    ring: Ring,
+    failed: list[int],
+) -> None:
+    """The kernel's own workers make the calls; steps are requests for them."""
+    live: dict[int, Request] = {}
+
+    def push(request: Request) -> None:
+        live[id(request)] = request
+        ring.push(request.pop(), id(request))
+
+    for request in islice(requests, window):
+        push(request)
+    while live:
+        # As with the other work queue: no waking for each completion while there is work left.
+        ring.enter(max(1, len(live) // 2))
+        for tag, outcome in ring.take():
+            request = live[tag]
+            if outcome < 0:
+                failed.append(-outcome)
+            if request:
+                push(request)
+                continue
+            del live[tag]
+            finish(request)
+            following = next(requests, None)
+            if following is not None:
+                push(following)

@@ -150,6 +150,8 @@ def _layer(policy: dict[str, Any], parameters: dict[str, Any]) -> str:
     layer = _LAYERS[parameters["op"]]
     if uses_workers(policy):
         layer += "; the kernel's work item is a thread of this process, not the kernel's"
+    if policy["kernel"] == "io_wq":
+        layer += "; made by the kernel's own worker threads, which take them first in first out"
     if parameters["op"] == "rxe" and parameters["call"] == "pyverbs":
         layer += "; called through pyverbs, which holds the GIL"
     return layer

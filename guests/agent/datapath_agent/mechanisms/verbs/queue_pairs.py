@@ -6,7 +6,7 @@ import ctypes
 import sys
 from functools import partial
 
-from datapath_agent.mechanisms.verbs import attributes
+from datapath_agent.mechanisms.verbs import attributes, commands, ring
 from datapath_agent.protocol import Fault
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ def load_pyverbs() -> None:
 class Pair:
     """A queue pair, its ibv_qp as an argument, and the attributes that make it RTR and RTS."""
 
-    __slots__ = ("argument", "made", "number", "rtr", "rts")
+    __slots__ = ("address", "argument", "commands", "made", "number", "rtr", "rts")
 
     def __init__(
         self,
@@ -68,10 +68,12 @@ class Pair:
     ) -> None:
         self.made = made
         self.number: int = made.qp_num
+        self.address = address
         # Built once: a call with it converts nothing.
         self.argument = ctypes.byref(ctypes.c_char.from_address(address))
         self.rtr = rtr
         self.rts = rts
+        self.commands: Any = None
 
 
 class Device:
@@ -158,6 +160,25 @@ class Device:
             partial(self._modify, pair.argument, rtr, attributes.RTR_MASK),
             partial(self._modify, pair.argument, rts, attributes.RTS_MASK),
             partial(self._modify, pair.argument, self._err, attributes.ERR_MASK),
+        )
+
+    def commands(self, pair: Pair) -> tuple[Step, ...]:
+        """The same four as requests to the kernel's own workers, which write to the device."""
+        handle = _QueuePair.from_address(pair.address).handle
+        each = (
+            (attributes.to_init(), attributes.INIT_MASK),
+            (pair.rtr, attributes.RTR_MASK),
+            (pair.rts, attributes.RTS_MASK),
+            (attributes.to_err(), attributes.ERR_MASK),
+        )
+        pair.commands = ctypes.create_string_buffer(
+            b"".join(commands.modify(handle, wanted, mask) for wanted, mask in each)
+        )
+        start = ctypes.addressof(pair.commands)
+        fd = self._context.cmd_fd
+        return tuple(
+            ring.write(fd, start + number * commands.SIZE, commands.SIZE)
+            for number in range(len(each))
         )
 
     def query(self, pair: Pair) -> attributes.QpAttributes:

@@ -7,6 +7,7 @@ import time
 
 from datapath_agent.measurement.usage import usage, used_since
 from datapath_agent.mechanisms.verbs import attributes, capacity, cells
+from datapath_agent.mechanisms.verbs.ring import nothing
 from datapath_agent.mechanisms.verbs.steps import Clock, Request, delay_step, null_step
 
 TYPE_CHECKING = False
@@ -46,7 +47,7 @@ def work(
         count = at_once(policy, parameters)
         capacity.refuse_beyond_device(count, parameters["procs"], device.most_qps)
         device.check_layout()
-    make = _maker(parameters, clock, device)
+    make = _maker(policy, parameters, clock, device)
     # What is made here stays until the end: looking through it again and again finds no garbage.
     gc.disable()
     final = attributes.ERR if parameters["op"] == "rxe" else attributes.RESET
@@ -103,13 +104,13 @@ def timed_loop(
 def null_loop(member: Member, policy: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
     """The same loop over steps that do nothing, until loops have taken null_s together."""
     clock = Clock(parameters["sample_every"])
-    step = null_step()
+    make = _maker(policy, {**parameters, "op": "null"}, clock, None)
     gc.disable()
     member.ready()
     transitions = 0
     elapsed_s = 0.0
     while elapsed_s < parameters["null_s"] and not member.should_stop:
-        prepared = [clock.request((step,) * 4) for _ in range(_NULL_REQUESTS)]
+        prepared = [make() for _ in range(_NULL_REQUESTS)]
         done: list[Request] = []
         report = timed_loop(policy, parameters["window"], _until(member, prepared), done.append)
         transitions += 4 * len(done)
@@ -118,11 +119,13 @@ def null_loop(member: Member, policy: dict[str, Any], parameters: dict[str, Any]
 
 
 def _maker(
-    parameters: dict[str, Any], clock: Clock, device: Device | None
+    policy: dict[str, Any], parameters: dict[str, Any], clock: Clock, device: Device | None
 ) -> Callable[[], Request]:
     """Makes the next request, with a queue pair of its own if there is a device."""
     if parameters["op"] == "rxe":
         assert device
+        if policy["kernel"] == "io_wq":
+            return lambda: _untimed(device.commands, device.create())
         steps = device.steps
         if parameters["call"] == "pyverbs":
             from datapath_agent.mechanisms.verbs.pyverbs_calls import steps
@@ -132,10 +135,17 @@ def _maker(
             return clock.request(steps(pair), pair)
 
         return with_pair
+    if policy["kernel"] == "io_wq":
+        return lambda: Request((nothing(),) * 4)
     step = null_step() if parameters["op"] == "null" else delay_step(parameters["delay_us"])
     if device:
         return lambda: clock.request((step,) * 4, device.create())
     return lambda: clock.request((step,) * 4)
+
+
+def _untimed(steps: Callable[[Any], tuple[Any, ...]], pair: Any) -> Request:
+    """Steps that are made elsewhere: only their completion is seen."""
+    return Request(steps(pair), pair)
 
 
 def _until(member: Member, requests: Any) -> Iterator[Request]:
