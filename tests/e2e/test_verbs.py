@@ -57,6 +57,17 @@ def test_pairs_made_in_the_loop_are_checked_before_they_go(verbs_lab: RunningLab
     assert int(left) == 0
 
 
+@pytest.mark.parametrize("user", ["sync", "async"])
+def test_the_kernel_s_own_workers_take_every_pair_through_its_states(
+    verbs_lab: RunningLab, user: str
+) -> None:
+    result = run(verbs_lab, user=user, kernel="io_wq")
+    assert result["failures"].value == 0
+    assert result.mechanism
+    assert result.mechanism.counters["checked_final_states"] == QPS
+    assert "first in first out" in result.mechanism.layer
+
+
 def test_pyverbs_own_calls_do_the_same_but_cannot_overlap(verbs_lab: RunningLab) -> None:
     result = run(verbs_lab, preset="sync_sync", call="pyverbs")
     assert result["failures"].value == 0
