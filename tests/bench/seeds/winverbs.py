@@ -38,8 +38,8 @@ CELLS = {
 KERNEL_CELLS = {"SK": ("sync", "io_wq"), "AK": ("async", "io_wq")}
 # Column -> what a transition is, and queue pairs a process outside and in the loop.
 COLUMNS: Mapping[str, tuple[Mapping[str, Any], int, int]] = {
-    "rxe": ({"op": "rxe"}, 3000, 300),
-    "delay:50, synthetic": ({"op": "delay", "delay_us": 50}, 1000, 300),
+    "rxe": ({"op": "rxe"}, 3000, 200),
+    "delay:50, synthetic": ({"op": "delay", "delay_us": 50}, 1000, 200),
 }
 # cell, processes, create
 SHAPES = (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Requests between two looks at the stop flag.
 _LOOK_EVERY = 8
-_NULL_REQUESTS = 512
+_NULL_REQUESTS = 128
 
 
 def at_once(policy: dict[str, Any], parameters: dict[str, Any]) -> int:
