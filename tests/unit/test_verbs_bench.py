@@ -97,6 +97,15 @@ def test_noise_makes_a_row_unresolved_not_true() -> None:
     assert rows["2, control"].outcome == "cannot be resolved"
 
 
+@given(st.lists(st.floats(0.1, 10), min_size=2, max_size=9))
+def test_a_ratio_and_its_reciprocal_say_the_same(ratios: list[float]) -> None:
+    one = winverbs.Ratios(dict(enumerate(ratios)))
+    other = winverbs.Ratios({number: 1 / ratio for number, ratio in enumerate(ratios)})
+    assert other.mean == pytest.approx(1 / one.mean)
+    assert other.low == pytest.approx(1 / one.high)
+    assert one.low <= one.mean <= one.high or one.low == pytest.approx(one.high)
+
+
 def test_a_wrong_final_state_is_shown() -> None:
     assert judged(trials(SEED, failures=1))["failures"].outcome == "does not hold"
     assert judged(trials(SEED, overlapped_share=0.0))["overlap"].outcome == "does not hold"
