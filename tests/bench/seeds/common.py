@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any, Literal
 
 from lab.deadline import Deadline
@@ -89,13 +90,13 @@ def interleave(
 ) -> list[Trial]:
     """Run every variant `runs` times in turn; each trial is in `out` (JSON lines) once taken.
 
-    The order is rotated by one each round, so that no variant always follows the same one.
+    Every round has an order of its own, the same in every collection: rotating one order would
+    leave each variant behind the same one, and with what that leaves for the guest to clean up.
     """
     trials = []
     with out.open("a") as file:
         for number in range(1, runs + 1):
-            shift = (number - 1) % len(variants)
-            for variant in [*variants[shift:], *variants[:shift]]:
+            for variant in Random(number).sample(variants, len(variants)):
                 with progress.step(f"{variant.name} {number}/{runs}"):
                     trial = _trial(lab, variant, number)
                 trials.append(trial)
