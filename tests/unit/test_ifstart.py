@@ -367,7 +367,12 @@ class Nic:
                 self.state[name] = value
             return self.state[name]
 
+        def put_back(_endpoint: object, _device: str, before: dict[str, bool]) -> None:
+            self.state = before
+
         monkeypatch.setattr(offload, "_ethtool", ethtool)
+        monkeypatch.setattr(offload, "_features", lambda *_: dict(self.state))
+        monkeypatch.setattr(offload, "_put_back", put_back)
         monkeypatch.setattr(offload, "_device_towards", lambda *_: "lan0")
 
 
@@ -401,6 +406,9 @@ def test_loopback_is_the_device_of_its_own_addresses() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
         assert offload._device_towards(endpoint, "127.0.0.1") == "lo"
         assert offload._ethtool(endpoint, "lo", offload._OFFLOADS["gso"][0]) in (True, False)
+        features = offload._features(endpoint, "lo")
+        assert any(features)
+        offload._put_back(endpoint, "lo", features)  # nothing to put back: nothing is set
         with pytest.raises(Fault) as caught:
             offload._ethtool(endpoint, "no-such-nic", offload._OFFLOADS["gso"][0])
         assert caught.value.kind == "refused"

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _SIOCGIFADDR, _SIOCETHTOOL = 0x8915, 0x8946
 # linux/ethtool.h: what is asked and what is set, of each offload.
 _OFFLOADS = {"tso": (0x1E, 0x1F), "gso": (0x23, 0x24)}
+# Each of these switches several features of the kernel's: they are put back one by one.
+_GET_FEATURES, _SET_FEATURES = 0x3A, 0x3B
+_MOST_WORDS = 8
 
 
 @contextmanager
@@ -33,7 +36,7 @@ def offload(address: str, wanted: str) -> Iterator[str]:
         return
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
         device = _device_towards(endpoint, address)
-        before = {name: _ethtool(endpoint, device, ask) for name, (ask, _) in _OFFLOADS.items()}
+        before = _features(endpoint, device)
         try:
             for name, (ask, change) in _OFFLOADS.items():
                 _ethtool(endpoint, device, change, wanted == "on")
@@ -41,8 +44,7 @@ def offload(address: str, wanted: str) -> Iterator[str]:
                     raise _refused(device, f"{name} stays as it is")
             yield f"ethtool -K {device} tso {wanted} gso {wanted}"
         finally:
-            for name, (_, change) in _OFFLOADS.items():
-                _ethtool(endpoint, device, change, before[name])
+            _put_back(endpoint, device, before)
 
 
 def _device_towards(endpoint: socket.socket, address: str) -> str:
@@ -65,13 +67,35 @@ def _device_towards(endpoint: socket.socket, address: str) -> str:
 
 
 def _ethtool(endpoint: socket.socket, device: str, command: int, value: bool = False) -> bool:
-    asked = ctypes.create_string_buffer(struct.pack("=II", command, value), 8)
-    request = struct.pack("16sP16x", device.encode(), ctypes.addressof(asked))
+    answer = _ioctl(endpoint, device, struct.pack("=II", command, value))
+    return bool(struct.unpack("=II", answer)[1])
+
+
+def _features(endpoint: socket.socket, device: str) -> list[int]:
+    """The features that are asked for, in words of 32 (struct ethtool_gfeatures)."""
+    asked = struct.pack("=II", _GET_FEATURES, _MOST_WORDS) + bytes(16 * _MOST_WORDS)
+    answer = _ioctl(endpoint, device, asked)
+    words = min(struct.unpack_from("=II", answer)[1], _MOST_WORDS)
+    # Of each word: available, requested, active, never changed.
+    return [struct.unpack_from("=4I", answer, 8 + 16 * at)[1] for at in range(words)]
+
+
+def _put_back(endpoint: socket.socket, device: str, before: list[int]) -> None:
+    now = _features(endpoint, device)
+    wishes = [word for was, is_now in zip(before, now) for word in (was ^ is_now, was)]
+    if before != now:
+        header = struct.pack("=II", _SET_FEATURES, len(before))
+        _ioctl(endpoint, device, header + struct.pack(f"={len(wishes)}I", *wishes))
+
+
+def _ioctl(endpoint: socket.socket, device: str, asked: bytes) -> bytes:
+    buffer = ctypes.create_string_buffer(asked, len(asked))
+    request = struct.pack("16sP16x", device.encode(), ctypes.addressof(buffer))
     try:
         fcntl.ioctl(endpoint, _SIOCETHTOOL, request)
     except OSError as error:
         raise _refused(device, error.strerror) from None
-    return bool(struct.unpack("=II", asked.raw)[1])
+    return buffer.raw
 
 
 def _refused(device: str, reason: str | None) -> Fault:
