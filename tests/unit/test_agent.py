@@ -426,4 +426,4 @@ def test_list_names_every_workload_and_parameter(agent_file: Path) -> None:
     ).stdout
     assert "fio: storage requests to a data disk" in listed
     assert "pattern: access pattern (read, write, randread" in listed
-    assert "runtime_s: seconds to measure; default 2.0" in listed
+    assert "runtime_s: seconds to measure (0.1 .. 86400); default 2.0" in listed

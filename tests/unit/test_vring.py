@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from datapath_agent import disks
 from datapath_agent.mechanism import workloads
@@ -24,6 +23,7 @@ from datapath_agent.protocol import Fault
 
 RIGHT_KICKS = ("prelist_or", "fixed", "notify_in_lock", "always")
 MIB = 1 << 20
+pytestmark = pytest.mark.usefixtures("no_child_left")
 
 
 class StubRun:
@@ -33,13 +33,12 @@ class StubRun:
 
 
 @pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files in the place of data disks data0 and data1."""
     for name in ("data0", "data1"):
         (tmp_path / name).write_bytes(bytes(16 * MIB))
     monkeypatch.setattr(disks, "claim", lambda serial: str(tmp_path / serial))
-    yield tmp_path
-    assert not psutil.Process().children()
+    return tmp_path
 
 
 def prepare(**given: Any) -> dict[str, Any]:
@@ -200,7 +199,6 @@ def test_a_run_that_is_stopped_keeps_what_it_has() -> None:
     result = run(running, op="null", operations=0)
     assert time.monotonic() - start_s < 4
     assert result["counters"]["requests"] > 0
-    assert not psutil.Process().children()
 
 
 def complete_by_hand(policy: dict[str, Any], ids: tuple[int, int]) -> tuple[Memory, Finished]:
@@ -346,7 +344,6 @@ def test_more_submitters_than_can_start_are_refused(monkeypatch: pytest.MonkeyPa
     with pytest.raises(Fault, match="cannot start a process more") as caught:
         run(op="null", submitters=64)
     assert (caught.value.kind, caught.value.field) == ("refused", "parameters.submitters")
-    assert not psutil.Process().children()
 
 
 def test_a_disk_that_is_too_small_or_missing_is_refused(disk: Path) -> None:
