@@ -12,14 +12,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lab.deadline import Deadline
 from lab.errors import LabError
+from lab.host.processes import ProcessIdentity, own_identity
+
+# The kernel closes a dying process's files a moment before the process counts as gone.
+DYING_S = 10.0
 
 
 @contextmanager
 def watched(lab: str) -> Iterator[None]:
     """Have lab `lab` removed when this process dies inside the block."""
+    run = own_identity()
     janitor = subprocess.Popen(
-        [sys.executable, "-m", "lab.janitor", lab],
+        [sys.executable, "-m", "lab.janitor", lab, str(run.pid), str(run.start_ticks)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -33,11 +39,15 @@ def watched(lab: str) -> Iterator[None]:
         janitor.wait()
 
 
-def main(lab: str) -> int:
+def main(lab: str, run: ProcessIdentity) -> int:
+    from lab.record import load
     from lab.teardown import down
 
     sys.stdin.read()
     try:
+        if load(lab):
+            # The lab is the run's own for as long as the run is alive.
+            Deadline(DYING_S).poll(lambda: not run.alive, f"process {run.pid} to end")
         down(lab)
     except LabError:
         # Nobody is there to be told; the lease has lapsed, so `lab reap` tries again.
@@ -46,4 +56,4 @@ def main(lab: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], ProcessIdentity(int(sys.argv[2]), int(sys.argv[3]))))

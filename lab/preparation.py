@@ -23,6 +23,7 @@ from lab.images.recipe import Recipe, load_recipe
 from lab.progress import Progress
 from lab.providers.libvirt.domain import DirectBoot, DiskBoot, Machine
 from lab.providers.storage import check_space
+from lab.teardown import TEARDOWN_S, stop_idle_daemons, uninterrupted
 from lab.topology.lint import check
 from lab.topology.load import LoadedTopology
 
@@ -61,12 +62,27 @@ def prepare(
     """Images, libvirt, accelerator and capabilities for `loaded`.
 
     Raises InputError, naming file and line, for what this host cannot give; LabError when the
-    host itself is at fault.
+    host itself is at fault. libvirt's daemons are left running only for what was prepared.
     """
     check(loaded, None)
     boots = look_up(loaded)
     _make_state_root()
     check_space(state_root())
+    try:
+        return _prepare(loaded, boots, wanted, progress, deadline)
+    except BaseException:
+        with uninterrupted():
+            stop_idle_daemons(Deadline(TEARDOWN_S))
+        raise
+
+
+def _prepare(
+    loaded: LoadedTopology,
+    boots: Mapping[str, GuestBoot],
+    wanted: WantedAccelerator,
+    progress: Progress,
+    deadline: Deadline,
+) -> Prepared:
     with ThreadPoolExecutor(1) as pool:
         # libvirt starts while the images are looked up.
         uri = pool.submit(libvirt_daemon.ensure, deadline)

@@ -209,9 +209,23 @@ def _start(daemon: Daemon, deadline: Deadline) -> None:
         raise LabError(f"{daemon.program} is not installed", hint="make setup")
     pid_file = _pid_file(daemon, state_root())
     pid_file.parent.mkdir(parents=True, exist_ok=True)
+    # libvirt probes QEMU anew, which takes seconds, when the host's CPUID has changed; CPUID holds
+    # the number of the CPU it is read on (leaf 0BH), so the daemon always reads it on the same
+    # one. Guests are not bound by that: libvirt gives QEMU every CPU that is online.
+    cpu = min(os.sched_getaffinity(0))
     # With --daemon it returns once the socket listens, and keeps none of our files open.
     run(
-        [daemon.path, "--daemon", "--timeout", str(IDLE_S), "--pid-file", pid_file],
+        [
+            "taskset",
+            "--cpu-list",
+            str(cpu),
+            daemon.path,
+            "--daemon",
+            "--timeout",
+            str(IDLE_S),
+            "--pid-file",
+            pid_file,
+        ],
         deadline=deadline,
         hint=f"the end of {_log(daemon)} says why",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ LOADS: dict[str, dict[str, Any]] = {
 }
 # The slowest is `verbs`, which has its addresses resolved first.
 UNDER_WAY_S = 60.0
+# For a run that has begun to measure to have its first samples, under TCG.
+SOMETHING_MEASURED_S = 1.0
 # Everything a run started has to be gone in this time after its end.
 GONE_WITHIN_S = 2
 AGENTS = "[d]atapath-agent serve"
@@ -63,6 +66,7 @@ def under_way(lab: RunningLab, name: str) -> Iterator[Future[Result]]:
         try:
             if not begun.wait(UNDER_WAY_S):
                 raise AssertionError(f"{name} did not begin: {running.exception(0)}")
+            time.sleep(SOMETHING_MEASURED_S)
             yield running
         finally:
             # Whatever failed, the thread must not wait for the run's own end.

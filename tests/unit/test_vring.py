@@ -165,11 +165,11 @@ def test_a_lost_kick_is_found_explained_and_ended(deaf: Any) -> None:
 def test_a_reset_completes_what_the_device_still_has(deaf: Any) -> None:
     """Without telling the device: what it does later is stale, or hits another request."""
     counters = run(
-        op="null", stall_s=1.2, on_reset="complete", queues=1, submitters=2, outstanding=8
+        op="null", stall_s=1.2, on_reset="complete", queues=1, submitters=2, outstanding=64
     )["counters"]
-    assert counters["resets"] >= 16
+    assert counters["resets"] >= 128
     assert counters["submitted_while_stalled"] >= 16
-    assert counters["stale"] > 0
+    assert counters["stale"] >= counters["resets"]
 
 
 @pytest.mark.parametrize(

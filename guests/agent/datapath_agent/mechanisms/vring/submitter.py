@@ -100,7 +100,8 @@ class Submitter:
         last_ns = time.monotonic_ns()
         while not (control[HALTED] or member.should_stop):
             if control[STOPPING] or issued == self._quota > 0:
-                if len(self._free) == len(self._started_ns):
+                # What was reset is still in the ring, and its completions are counted, too.
+                if len(self._free) == len(self._started_ns) and not self._queue.in_ring:
                     self._memory.idle[self._number] = 1
                     if all(self._memory.idle):
                         self._memory.end()
