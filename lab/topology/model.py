@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from lab.topology.experiment import Experiment, Label
 from lab.units import BitRate, ByteSize
 
 MIB = 1024**2
@@ -155,3 +156,4 @@ class Topology(Model):
     name: LabName
     guests: dict[Name, Guest] = Field(min_length=1, max_length=MAX_GUESTS)
     segments: dict[Name, Segment] = Field(default={}, max_length=MAX_SEGMENTS)
+    experiments: dict[Label, Experiment] = {}
