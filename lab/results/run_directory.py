@@ -69,6 +69,10 @@ class Boot:
     error: str | None = None
 
 
+class CannotWrite(LabError):
+    """The run's disk takes no more: what was measured before is kept."""
+
+
 class RunDirectory:
     """A run that is being written or read."""
 
@@ -159,7 +163,7 @@ def _append(path: Path, document: Mapping[str, Any]) -> None:
     except OSError as error:
         if path.exists():
             os.truncate(path, before)
-        raise LabError(
+        raise CannotWrite(
             f"cannot write a result: {error.strerror}",
             where=str(path),
             hint=f"make room, then go on with --resume {path.parent}: what was measured is kept",

@@ -184,6 +184,7 @@ class Quick(Model):
     trials: int | None = Field(default=None, ge=1, le=MAX_TRIALS)
     boots: int | None = Field(default=None, ge=1, le=MAX_BOOTS)
     workload: dict[str, Any] = {}
+    variants: dict[Label, dict[str, Any]] = {}
     skip: bool = Field(default=False, description="leave the experiment out of quick runs")
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from lab.topology.load import LoadedTopology
 from lab.topology.problem import Problem, TopologyError
-from lab.topology.rules import Host, Rule, guest, network, sockets, storage
+from lab.topology.rules import Host, Rule, experiments, guest, network, sockets, storage
 
-RULES: tuple[Rule, ...] = (*guest.RULES, *storage.RULES, *network.RULES, *sockets.RULES)
+RULES: tuple[Rule, ...] = (
+    *guest.RULES,
+    *storage.RULES,
+    *network.RULES,
+    *sockets.RULES,
+    *experiments.RULES,
+)
 
 
 def lint(loaded: LoadedTopology, capabilities: Host | None) -> list[Problem]:

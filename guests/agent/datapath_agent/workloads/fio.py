@@ -94,6 +94,7 @@ def _side(side: str, report: dict[str, Any]) -> list[dict[str, Any]]:
             metric(f"{side}_latency_{name}", "us", LOWER, latency_ns["percentile"][key] / 1000)
             for name, key in _PERCENTILES.items()
         ),
+        metric(f"{side}_latency_max", "us", LOWER, latency_ns["max"] / 1000),
     ]
 
 

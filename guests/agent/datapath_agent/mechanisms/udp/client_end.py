@@ -129,6 +129,9 @@ def _result(reports: list[Report], parameters: dict[str, Any], harness: Harness)
             harness=harness,
         )
     rps = requests_a_second(done, runtime_us)
+    # By Little's law: where the client did something else meanwhile, they disagree.
+    mean_us = sum(samples_us) / len(samples_us)
+    counted["littles_law_error"] = abs(parameters["in_flight"] / rps * 1e6 / mean_us - 1)
     return mechanism_result(
         [
             metric("rps", "1/s", HIGHER, rps),
