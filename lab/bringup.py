@@ -24,6 +24,7 @@ from lab.guest.setup import (
     seed_tree,
 )
 from lab.guest.ssh import Session, SshTarget, authenticate, greet
+from lab.host import libvirt_daemon
 from lab.host.accelerator import scale_s
 from lab.images.image import Kernel
 from lab.images.seed import (
@@ -135,6 +136,8 @@ def bound_lab(
     prepared: Prepared, name: str, *, progress: Progress, deadline: Deadline
 ) -> Iterator[RunningLab]:
     """A lab for the length of the block: not even SIGKILL of this process leaves any of it."""
+    # An earlier lab from the same preparation has taken idle daemons with it.
+    libvirt_daemon.ensure(deadline)
     with watched(name), ExitStack() as stack:
         # Registered first, called last: libvirt's daemons can end once the connection is closed.
         stack.callback(down, name)

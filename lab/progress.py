@@ -43,6 +43,11 @@ class Progress:
 
             self._status = Console(file=self._stream).status("")
 
+    @property
+    def is_live(self) -> bool:
+        """Whether what a step is doing is replaced by what it does next, and may be detailed."""
+        return self._status is not None
+
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
         """Announce `title`, and say how long it took or that it failed."""

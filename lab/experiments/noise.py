@@ -6,6 +6,7 @@ Nothing is corrected for it: it is recorded with the samples, and a reader is wa
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import psutil
 
-# A load of this share of the cores, from before the guests, is somebody else's.
-BUSY_SHARE = 0.25
+# The load average remembers the run's own last boot: what is looked at is this moment.
+LOOK_S = 0.5
+BUSY_SHARE = 0.15
 STEAL_SHARE = 0.02
 LOW_MEMORY_MIB = 1024
 
@@ -47,9 +49,12 @@ def observed() -> Iterator[Noise]:
 
 
 def look() -> dict[str, float | str]:
-    """The host before guests are started: load (1 min) a core, free memory, governor."""
+    """The host before guests are started: what keeps it busy, free memory, governor."""
+    with observed() as noise:
+        time.sleep(LOOK_S)
     return {
-        "load_per_core": round(os.getloadavg()[0] / (os.cpu_count() or 1), 3),
+        **noise.shares,
+        "load_average": os.getloadavg()[0],
         "available_mib": psutil.virtual_memory().available // 1024**2,
         "governor": _governor(),
     }
@@ -58,9 +63,12 @@ def look() -> dict[str, float | str]:
 def warnings(host: Mapping[str, float | str]) -> list[str]:
     """What makes figures of such a host worth less; each says what to do."""
     found = []
-    load, memory = float(host["load_per_core"]), float(host["available_mib"])
-    if load > BUSY_SHARE:
-        found.append(f"the host was busy before the boot: load {load:.2f} a core; end other work")
+    busy, steal = float(host["busy"]), float(host["steal"])
+    memory = float(host["available_mib"])
+    if busy > BUSY_SHARE:
+        found.append(f"the host was {busy:.0%} busy before the boot: end other work")
+    if steal > STEAL_SHARE:
+        found.append(f"{steal:.0%} of the CPU time is stolen: other machines run on this one")
     if memory < LOW_MEMORY_MIB:
         found.append(f"only {memory:.0f} MiB of memory free: the host may swap")
     if host["governor"] not in ("performance", "none"):

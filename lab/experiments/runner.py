@@ -167,7 +167,7 @@ class Collector:
                         slot,
                         boot=boot.number,
                         planned_boot=boot.planned_boot,
-                        on_progress=step.note,
+                        on_progress=step.note if self._progress.is_live else None,
                     )
                 except GuestLost as error:
                     self._run.append_trial(error.trial)

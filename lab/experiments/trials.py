@@ -37,7 +37,7 @@ def take(
     *,
     boot: int,
     planned_boot: int,
-    on_progress: OnProgress,
+    on_progress: OnProgress | None,
 ) -> Trial:
     """Run `slot` once. What the agent refuses or fails is a Trial, too; raises GuestLost."""
     variant = experiment.variants[slot.variant]
