@@ -16,6 +16,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 MAX_BOOTS = 200
 MAX_TRIALS = 1000
+LABEL_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,47}$"
+METRIC_PATTERN = r"^[a-z][a-z0-9_.]*$"
+LINK_PATTERN = r"^(https?://|#)\S+$"
 
 
 class Model(BaseModel):
@@ -23,7 +26,7 @@ class Model(BaseModel):
 
 
 # Unlike a guest's, never part of a file or interface name of limited length.
-Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,47}$")]
+Label = Annotated[str, Field(pattern=LABEL_PATTERN)]
 
 
 def _share(text: Any) -> Any:
@@ -72,6 +75,8 @@ def _bound(text: Any) -> Any:
         return text
     relation, _, number = str(text).strip().partition(" ")
     try:
+        if relation not in ("==", ">=", "<="):
+            raise ValueError(relation)
         return {"relation": relation, "number": float(number)}
     except ValueError:
         raise ValueError(f"{text} is no comparison, such as '>= 0.5' or '== 0'") from None
@@ -97,7 +102,7 @@ class KnownIssue(Model):
     """A gate expected to fail until `expires`; a failure after it, or a pass before, is news."""
 
     reason: str = Field(min_length=10)
-    link: str = Field(pattern=r"^(https?://|#)\S+$")
+    link: str = Field(pattern=LINK_PATTERN)
     expires: date
 
 
@@ -121,7 +126,7 @@ class Gate(Model):
     `report`: nothing is claimed; with a `baseline` the change is shown, else the value.
     """
 
-    metric: str = Field(pattern=r"^[a-z][a-z0-9_.]*$", description="a metric or counter")
+    metric: str = Field(pattern=METRIC_PATTERN, description="a metric or counter")
     variant: Side
     baseline: Side | None = None
     direction: Direction | None = None

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from lab.topology.experiment import LABEL_PATTERN, LINK_PATTERN, METRIC_PATTERN
 from lab.topology.model import (
     LAB_NAME_PATTERN,
     MAC_ADDRESS_PATTERN,
@@ -23,6 +24,9 @@ _PATTERNS = {
     NAME_PATTERN: _NAME_RULE.format(20),
     LAB_NAME_PATTERN: _NAME_RULE.format(40),
     MAC_ADDRESS_PATTERN: "six lower case hexadecimal pairs with colons, such as 52:54:00:12:34:56",
+    LABEL_PATTERN: "lower case letters, digits and `.`, `_`, `-`, a letter or digit first",
+    METRIC_PATTERN: "lower case letters, digits, `_` and `.`, a letter first",
+    LINK_PATTERN: "a web address, or `#` and the number of an issue",
     WORD_PATTERN: "letters, digits and `.`, `_`, `+`, `-`, beginning with a letter or digit",
 }
 

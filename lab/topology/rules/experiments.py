@@ -52,6 +52,7 @@ def engines_take_what_they_are_given(topology: Topology, host: Host | None) -> I
 
 
 def guests_exist(topology: Topology, host: Host | None) -> Iterator[Finding]:
+    """Where something runs is decided in the file, not when it is run."""
     for name, experiment in topology.experiments.items():
         places: list[tuple[Loc, str | None]] = [
             (("workload", end), getattr(experiment.workload, end)) for end in ("guest", "peer")
@@ -70,6 +71,7 @@ def guests_exist(topology: Topology, host: Host | None) -> Iterator[Finding]:
 
 
 def variants_exist(topology: Topology, host: Host | None) -> Iterator[Finding]:
+    """A gate on a variant that is not run would never be judged."""
     for loc, experiment, gate in each_gate(topology):
         named: Mapping[str, Side | None] = {
             "variant": gate.variant,
@@ -88,6 +90,7 @@ def variants_exist(topology: Topology, host: Host | None) -> Iterator[Finding]:
 
 
 def one_claim(topology: Topology, host: Host | None) -> Iterator[Finding]:
+    """Two claims in one gate could not be told apart in its verdict; none has no verdict."""
     for loc, _, gate in each_gate(topology):
         made = [claim for claim in CLAIMS if claim in gate.model_fields_set]
         if len(made) != 1:
@@ -124,6 +127,7 @@ def patches_make_topologies(topology: Topology, host: Host | None) -> Iterator[F
 
 
 def quick_variants_exist(topology: Topology, host: Host | None) -> Iterator[Finding]:
+    """What the quick profile changes has to be there in the full one."""
     for name, experiment in topology.experiments.items():
         for label in experiment.quick.variants:
             if label not in experiment.variants:
