@@ -36,6 +36,7 @@ def test_fio_reports_the_side_that_ran() -> None:
         "write_latency_p50": 2801.664,
         "write_latency_p99": 6455.296,
         "write_latency_p99_9": 9633.792,
+        "write_latency_max": pytest.approx(11234.99),
     }
     assert raw["jobs"][0]["write"]["clat_ns"]["bins"]
 
