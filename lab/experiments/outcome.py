@@ -1,0 +1,61 @@
+"""What a check on figures comes to, before it is told of a gate; and how figures are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lab.experiments.findings import Side, Verdict
+
+Kind = Literal["change", "rate", "value"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The fields are those of a Finding.
+
+    `failing_share` is the share of `trials` trials that violate a claim about every trial, None
+    for claims of another kind.
+    """
+
+    verdict: Verdict
+    why: str
+    kind: Kind
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    detectable: float | None = None
+    more_boots: int | None = None
+    baseline: Side | None = None
+    variant: Side | None = None
+    pairs: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+    failing_share: float | None = None
+    trials: int = 0
+
+
+def percent(share: float) -> str:
+    """`0.125` -> `+12.5 %`."""
+    number = share * 100
+    return f"{number:+,.1f} %" if abs(number) < 100 else f"{number:+,.0f} %"
+
+
+def bare_percent(share: float) -> str:
+    """`0.15` -> `15 %`."""
+    return f"{share * 100:g} %"
+
+
+def number(value: float) -> str:
+    return f"{value:,.4g}"
+
+
+def with_unit(value: float, unit: str) -> str:
+    return f"{number(value)} {unit}".rstrip()
+
+
+def further(more_boots: int | None) -> str:
+    """How an inconclusive gate could be settled, as the end of a sentence."""
+    if more_boots is None:
+        return ""
+    boots = "1 more boot" if more_boots == 1 else f"{more_boots} more boots"
+    return f"; {boots} would settle it if estimate and spread stay as they are"
