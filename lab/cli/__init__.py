@@ -6,14 +6,26 @@ import logging
 import signal
 import sys
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
-from lab.cli import access, check, doctor, image, lifecycle, run, topology
+from lab.cli import access, check, doctor, history, image, lifecycle, run, topology
 from lab.errors import Exit, LabError
 
+
+class _Commands(typer.core.TyperGroup):
+    def invoke(self, ctx: typer.Context) -> Any:
+        # typer would make a silent exit of it, with the code of a command that was interrupted.
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort() from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="QEMU/KVM integration lab: real guests for people who change datapaths.",
     no_args_is_help=True,
     add_completion=False,
@@ -25,6 +37,7 @@ app.command()(lifecycle.status)
 app.command()(lifecycle.reap)
 app.command()(check.check)
 app.command()(run.run)
+app.command()(history.history)
 app.command()(access.ssh)
 app.command("exec")(access.exec_)
 app.command()(access.console)
@@ -61,7 +74,9 @@ def run_command_line() -> int:
     except typer.TyperException as error:
         # Empty where no arguments were given: the help has been shown instead.
         if message := error.format_message():
-            print(f"lab: {message}\n  next: `lab --help`", file=sys.stderr)
+            context = getattr(error, "ctx", None)
+            command = context.command_path if context else "lab"
+            print(f"lab: {message}\n  next: `{command} --help`", file=sys.stderr)
         return int(Exit.BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         print("lab: interrupted", file=sys.stderr)
