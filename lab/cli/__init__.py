@@ -16,7 +16,7 @@ from lab.errors import Exit, LabError
 
 
 class _Commands(typer.core.TyperGroup):
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         # typer would make a silent exit of it, with the code of a command that was interrupted.
         try:
             return super().invoke(ctx)

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from lab.errors import InputError, NothingMeasured
+from lab.cli.options import cannot_write
+from lab.errors import NothingMeasured
 
 
 def history(
@@ -52,5 +53,5 @@ def history(
         try:
             html.write_text(report.html(shown, gates))
         except OSError as error:
-            raise InputError(f"cannot write: {error.strerror}", where=str(html)) from None
+            raise cannot_write("--html", html, error) from None
     return 0

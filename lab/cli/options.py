@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from lab.errors import InputError
 from lab.units import parse_seconds
 
@@ -12,3 +14,22 @@ def seconds_option(option: str, text: str) -> float:
         return parse_seconds(text)
     except ValueError as error:
         raise InputError(f"{option} {text}: {error}") from None
+
+
+def check_writable(option: str, path: Path) -> None:
+    """Raise InputError where nothing could be written, before there is anything to write."""
+    existed = path.exists()
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise cannot_write(option, path, error) from None
+    if not existed:
+        path.unlink()
+
+
+def cannot_write(option: str, path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"cannot write: {error.strerror}",
+        where=str(path),
+        hint=f"name a file in a directory of your own with {option}",
+    )

@@ -6,15 +6,15 @@ import json
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
 
-from lab.cli.options import seconds_option
-from lab.deadline import Deadline
+from lab.cli.options import cannot_write, check_writable, seconds_option
+from lab.deadline import Deadline, DeadlineExceeded
 from lab.errors import InputError, LabError
 
 if TYPE_CHECKING:
@@ -22,6 +22,20 @@ if TYPE_CHECKING:
 
 Given = Mapping[str, Any]
 Runs = Mapping[str, Sequence["Result"]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where runs were made; `peer` is None for what has no other end."""
+
+    lab: str
+    guest: str
+    peer: str | None
+    accelerator: str
+
+    def __str__(self) -> str:
+        guests = self.guest if self.peer is None else f"{self.guest} to {self.peer}"
+        return f"lab {self.lab}, {guests}"
 
 
 def run(
@@ -51,22 +65,34 @@ def run(
     from lab.guest.agent_client import AgentError
     from lab.progress import Progress
     from lab.running import find
-    from lab.workload import run_workload
+    from lab.workload import choose_ends, run_workload
 
     if describe:
-        from datapath_agent.registry import describe as describe_all
-
-        print(describe_all())
+        described = catalogue.describe()
+        print(json.dumps(described, indent=1) if as_json else catalogue.as_text(described))
         return 0
     if not workload:
         raise InputError(
             f"name what to run: {', '.join(catalogue.names())}", hint="`lab run --list`"
         )
+    runnable = catalogue.find(workload)
     given = parse_settings(workload, settings or [])
+    sides = {name: {**({"preset": name} if name else {}), **given} for name in preset or [""]}
+    for side in sides.values():
+        runnable.check_asked(side)
     timeout_s = seconds_option("--timeout", timeout)
-    done: dict[str, list[Result]] = {name: [] for name in preset or [""]}
+    if out:
+        check_writable("--out", out)
+    done: dict[str, list[Result]] = {name: [] for name in sides}
     progress = Progress()
     with find(lab) as running:
+        ends = choose_ends(running, guest, peer)
+        place = Place(
+            running.record.identity.name,
+            ends.here.name,
+            ends.there.name if runnable.server else None,
+            running.accelerator,
+        )
         running.settle()
         try:
             for number in range(1, runs + 1):
@@ -77,7 +103,7 @@ def run(
                             run_workload(
                                 running,
                                 workload,
-                                {**({"preset": name} if name else {}), **given},
+                                sides[name],
                                 guest=guest,
                                 peer=peer,
                                 deadline=Deadline(timeout_s),
@@ -85,15 +111,26 @@ def run(
                             )
                         )
         except LabError as error:
+            if ran_out_of_time(error):
+                error.hint = f"give each run longer than --timeout {timeout}"
             if isinstance(error, AgentError) and error.partial:
                 done[name].append(error.partial)
             if any(done.values()):
-                _show(running.accelerator, done, out=out, as_json=as_json)
+                _show(place, done, out=out, as_json=as_json)
             raise
-        _show(running.accelerator, done, out=out, as_json=as_json)
+        _show(place, done, out=out, as_json=as_json)
     for line in catalogue.model(workload) if not as_json else []:
         print(line)
     return 0
+
+
+def ran_out_of_time(error: LabError) -> bool:
+    """Whether the run's own deadline ended it, on this side or on the agent's."""
+    from lab.guest.agent_client import AgentError
+
+    if isinstance(error, AgentError):
+        return error.kind == "deadline"
+    return isinstance(error, DeadlineExceeded)
 
 
 def parse_settings(workload: str, settings: Sequence[str]) -> dict[str, Any]:
@@ -105,7 +142,15 @@ def parse_settings(workload: str, settings: Sequence[str]) -> dict[str, Any]:
     for word in settings:
         name, equals, text = word.partition("=")
         if not (name and equals):
-            raise InputError(f"{word}: policies and parameters are given as NAME=VALUE")
+            raise InputError(
+                f"{word}: policies and parameters are given as NAME=VALUE",
+                hint="`lab run --list` describes them",
+            )
+        if name in given:
+            raise InputError(
+                f"{name} is given twice: {given[name]}, then {text}",
+                hint="give it once; several presets are compared by several --preset",
+            )
         given[name] = text if kinds.get(name) is str else _value(word, text)
     return given
 
@@ -117,25 +162,28 @@ def _value(word: str, text: str) -> Any:
         raise InputError(f"{word}: {text} is no number, truth value or text") from None
 
 
-def _show(accelerator: str, done: Runs, *, out: Path | None, as_json: bool) -> None:
-    document = as_document(accelerator, done)
-    if out:
-        out.write_text(json.dumps(document))
+def _show(place: Place, done: Runs, *, out: Path | None, as_json: bool) -> None:
+    document = as_document(place, done)
     if as_json:
         print(json.dumps(document))
     else:
-        print_table(accelerator, done)
+        print_table(place, done)
+    if out:
+        try:
+            out.write_text(json.dumps(document))
+        except OSError as error:
+            raise cannot_write("--out", out, error) from None
 
 
-def as_document(accelerator: str, done: Runs) -> dict[str, Any]:
+def as_document(place: Place, done: Runs) -> dict[str, Any]:
     """Every run in full, in the order of presets."""
     return {
-        "accelerator": accelerator,
+        **asdict(place),
         "runs": [asdict(result) for results in done.values() for result in results],
     }
 
 
-def print_table(accelerator: str, done: Runs) -> None:
+def print_table(place: Place, done: Runs) -> None:
     """Metrics, the mechanism's own counters and its harness, one column a preset."""
     from rich.box import SIMPLE
     from rich.console import Console
@@ -155,13 +203,20 @@ def print_table(accelerator: str, done: Runs) -> None:
         add(f"{metric.name}, {metric.unit}", _metric(metric.name))
     if first.mechanism:
         table.add_section()
-        for counter in first.mechanism.counters:
+        counters = first.mechanism.counters
+        counted = [name for name in counters if _ever_counted(name, shown)]
+        for counter in counted:
             add(counter, _counter(counter))
         table.add_section()
         add("harness, us an operation", _harness_cost_us)
     Console(width=None if sys.stdout.isatty() else 120).print(table)
-    print(f"accelerator {accelerator}, fidelity {first.fidelity}")
+    print(f"{place}; accelerator {place.accelerator}, fidelity {first.fidelity}")
     if first.mechanism:
+        if zeros := len(counters) - len(counted):
+            print(
+                f"{zeros} {'counter' if zeros == 1 else 'counters'} at 0 in every run left out;"
+                " --json has all"
+            )
         print(f"layer: {first.mechanism.layer}")
         print(f"harness: {first.mechanism.harness.what}")
     for results in shown.values():
@@ -182,6 +237,10 @@ def _metric(name: str) -> Callable[[Result], float | None]:
 
 def _counter(name: str) -> Callable[[Result], float | None]:
     return lambda result: result.mechanism.counters.get(name) if result.mechanism else None
+
+
+def _ever_counted(name: str, done: Runs) -> bool:
+    return any(_counter(name)(result) for results in done.values() for result in results)
 
 
 def _harness_cost_us(result: Result) -> float | None:

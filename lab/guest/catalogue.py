@@ -6,12 +6,13 @@ A name stands for both ends: `iperf3` is the agent's iperf3-client, with iperf3-
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from datapath_agent import mechanisms
 from datapath_agent.mechanism import SERVER_SUFFIX
+from datapath_agent.parameters import REQUIRED, Parameter
 from datapath_agent.protocol import Fault
 from datapath_agent.registry import WORKLOADS
 from datapath_agent.registry import find as find_workload
@@ -20,6 +21,8 @@ from datapath_agent.workload import Workload, prepare
 from lab.errors import InputError
 
 CLIENT_SUFFIX = "-client"
+# What lab.workload gives a client of its other end, unless the user does.
+FILLED_IN = ("address", "port")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,12 @@ class Runnable:
         assert self.server
         taken = {each.name for each in find_workload(self.server).parameters}
         return {name: value for name, value in given.items() if name in taken}
+
+    def check_asked(self, given: Mapping[str, Any]) -> None:
+        """`check` before it is known where the other end is: what `lab run` fills in is made up."""
+        if self.server:
+            given = {"address": "127.0.0.1", "port": 1, **given}
+        self.check(given)
 
     def check(self, given: Mapping[str, Any]) -> None:
         """Raises InputError for what the agent would refuse without looking at its guest."""
@@ -78,6 +87,78 @@ def find(name: str) -> Runnable:
         f"there is nothing to run called {name}; there are {', '.join(names())}",
         hint=f"did you mean {close[0]}?" if close else "`lab run --list` describes them",
     )
+
+
+def describe() -> list[dict[str, Any]]:
+    """Everything by the name it is run by, with what is to be given; `default` is absent where
+    something is required."""
+    return [_description(name) for name in names()]
+
+
+def as_text(described: Sequence[Mapping[str, Any]]) -> str:
+    """`describe()` to be read."""
+    lines: list[str] = []
+    for each in described:
+        change = f" [{each['change']}]" if "change" in each else ""
+        lines.append(f"{each['name']}: {each['summary']}{change}")
+        if "change" not in each:
+            lines += [f"    {_words(parameter)}" for parameter in each["parameters"]]
+            continue
+        lines.append("    policies:")
+        lines += [f"        {_words(policy)}" for policy in each["policies"]]
+        lines.append("    presets:")
+        for preset, policies in each["presets"].items():
+            values = " ".join(f"{axis}={value}" for axis, value in policies.items())
+            lines.append(f"        {preset}: {values}")
+        lines.append("    parameters:")
+        lines += [f"        {_words(parameter)}" for parameter in each["parameters"]]
+    return "\n".join(lines)
+
+
+def _description(name: str) -> dict[str, Any]:
+    runnable = find(name)
+    workload: Workload = find_workload(runnable.client)
+    filled_in = FILLED_IN if runnable.server else ()
+    if mechanism := mechanisms.find(name):
+        return {
+            "name": name,
+            "summary": mechanism.summary,
+            "change": mechanism.change,
+            "policies": [_parameter(each) for each in mechanism.policies],
+            "presets": mechanism.presets,
+            "parameters": [
+                _parameter(each) for each in mechanism.parameters if each.name not in filled_in
+            ],
+        }
+    return {
+        "name": name,
+        "summary": workload.summary,
+        "fidelity": runnable.fidelity,
+        "parameters": [
+            _parameter(each) for each in workload.parameters if each.name not in filled_in
+        ],
+    }
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    described = {"name": parameter.name, "type": parameter.kind.__name__, "help": parameter.help}
+    if parameter.default is not REQUIRED:
+        described["default"] = parameter.default
+    if parameter.choices:
+        described["choices"] = list(parameter.choices)
+    elif parameter.minimum is not None:
+        described.update(minimum=parameter.minimum, maximum=parameter.maximum)
+    return described
+
+
+def _words(parameter: Mapping[str, Any]) -> str:
+    allowed = ""
+    if "choices" in parameter:
+        allowed = f" ({', '.join(map(str, parameter['choices']))})"
+    elif "minimum" in parameter:
+        allowed = f" ({parameter['minimum']} .. {parameter['maximum']})"
+    default = f"default {parameter['default']!r}" if "default" in parameter else "required"
+    return f"{parameter['name']}: {parameter['help']}{allowed}; {default}"
 
 
 def model(name: str) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lab.results.fingerprint import subjects
 from lab.results.history import CONFIDENCE, GateHistory, LeftOut, Trend
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -70,11 +71,13 @@ def alarms(trends: Sequence[Trend]) -> list[str]:
     lines = []
     for trend in trends:
         for change in trend.changes:
-            since = trend.series[change.index].run
-            kind = "for the worse" if trend.is_worse(change.change) else "a change of level"
+            last_before, since = (each.run for each in trend.series[change.index - 1 :][:2])
+            edited = subjects(last_before.fingerprint, since.fingerprint)
+            kind = trend.kind(change.change)
             lines.append(
                 f"drift: {_name(trend)}: {change.before:,.4g} -> {change.after:,.4g}"
                 f" {trend.last.unit} ({change.change:+.1%}, {kind}) since {since.id}"
+                + (f", with another {' and '.join(edited)}" if edited else "")
             )
     return [*lines, NOT_A_GATE] if lines else []
 

@@ -1,7 +1,8 @@
 """What a metric did over the nights: its last value against a band of the earlier ones.
 
-Only runs that can be compared are: the same topology, profile, accelerator, fingerprint and
-definition of the variant as in the last run. The others are named with what differs.
+Only runs that can be compared are: of the last run's topology, profile, accelerator and
+definition of the variant, and with no obstacle between their fingerprints. The others are named
+with what differs. Another agent is no obstacle: it is what nights are compared for.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from scipy import stats
 
+from lab.results.fingerprint import obstacles
 from lab.results.store import Series, StoredFinding, StoredRun
 from lab.stats.change_points import ChangePoint, change_points
 
@@ -63,11 +65,12 @@ class Trend:
             return "below"
         return "above" if self.last.value > self.high else "within"
 
-    def is_worse(self, change: float) -> bool:
-        """Whether a change of that sign is for the worse; False where no direction is better."""
-        return change < 0 if self.last.direction == "higher" else (
-            self.last.direction == "lower" and change > 0
-        )  # fmt: skip
+    def kind(self, change: float) -> str:
+        """What a relative change means: no direction of a counter is better."""
+        if self.last.direction not in ("higher", "lower"):
+            return "a change of level"
+        is_better = (change > 0) == (self.last.direction == "higher")
+        return "for the better" if is_better else "for the worse"
 
 
 @dataclass(frozen=True)
@@ -154,19 +157,11 @@ def _trend(group: Sequence[Series]) -> Trend:
 
 def _differences(one: Series, last: Series) -> str:
     """What keeps `one` from being compared with `last`; "" if nothing does."""
-    found = _changed(one.run.fingerprint, last.run.fingerprint)
+    found = obstacles(one.run.fingerprint, last.run.fingerprint)
     if one.run.accelerator != last.run.accelerator:
-        found.insert(0, f"accelerator {one.run.accelerator}, now {last.run.accelerator}")
+        found.insert(0, f"accelerator: {one.run.accelerator}, then {last.run.accelerator}")
     if one.definition != last.definition:
         found.append("the variant was defined otherwise")
     if one.unit != last.unit:
-        found.append(f"unit {one.unit}, now {last.unit}")
-    return "; ".join(found)
-
-
-def _changed(one: Mapping[str, str], last: Mapping[str, str]) -> list[str]:
-    return [
-        f"{name} {one.get(name, 'unknown')}, now {last.get(name, 'unknown')}"
-        for name in sorted(one.keys() | last.keys())
-        if one.get(name) != last.get(name)
-    ]
+        found.append(f"unit: {one.unit}, then {last.unit}")
+    return "; ".join(dict.fromkeys(found))

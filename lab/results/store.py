@@ -95,6 +95,12 @@ def default_path() -> Path:
     return state_root() / "results.sqlite"
 
 
+def record(report: Report) -> None:
+    """Keep the run in this host's own store. Raises as `opened` does."""
+    with opened(default_path()) as store:
+        store.record(report)
+
+
 class Store:
     """An open store. Made by `opened`."""
 
@@ -127,19 +133,35 @@ class Store:
             "SELECT id, topology, profile, created, accelerator, fingerprint, verdict"
             " FROM runs ORDER BY created, id"
         )
-        return [StoredRun(*row[:5], json.loads(row[5]), row[6]) for row in rows]
+        return [
+            StoredRun(run, topology, profile, created, accelerator, json.loads(text), verdict)
+            for run, topology, profile, created, accelerator, text, verdict in rows
+        ]
 
     def series(self) -> list[Series]:
         """Every variant's every metric in every run, the oldest run first."""
         runs = {run.id: run for run in self.runs()}
-        found: dict[tuple[str, ...], list[float]] = defaultdict(list)
+        means: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for *key, mean in self._connection.execute(
             "SELECT run, experiment, variant, metric, unit, direction, definition, mean"
             " FROM figures JOIN runs ON runs.id = run"
             " ORDER BY created, run, experiment, variant, metric, boot"
         ):
-            found[tuple(key)].append(mean)
-        return [Series(runs[key[0]], *key[1:], boots=tuple(boots)) for key, boots in found.items()]
+            means[tuple(key)].append(mean)
+        return [
+            Series(
+                runs[run], experiment, variant, metric, unit, direction, definition, tuple(boots)
+            )
+            for (
+                run,
+                experiment,
+                variant,
+                metric,
+                unit,
+                direction,
+                definition,
+            ), boots in means.items()
+        ]
 
     def findings(self) -> list[StoredFinding]:
         """Every gate's verdict in every run, the oldest run first."""

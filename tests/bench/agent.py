@@ -17,9 +17,11 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
+from lab.cli.options import check_writable
 from lab.deadline import Deadline
 from lab.progress import Progress
 from lab.running import RunningLab
+from tests.bench.command import run
 from tests.bench.criteria import topology_lab
 from tests.bench.speed.common import Row
 
@@ -36,6 +38,8 @@ def main() -> None:
     parser.add_argument("--lab", help="a lab that is up and fits; else one is made")
     parser.add_argument("--out", type=Path, help="keep every figure here, as JSON")
     options = parser.parse_args()
+    if options.out:
+        check_writable("--out", options.out)
     rows = [
         row
         for part in options.only or PARTS
@@ -86,4 +90,4 @@ def _range(values: Sequence[float]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -18,11 +18,13 @@ from pathlib import Path
 from secrets import token_hex
 
 from lab.bringup import bound_lab
+from lab.cli.options import check_writable
 from lab.deadline import Deadline
 from lab.preparation import prepare
 from lab.progress import Progress
 from lab.running import RunningLab, find
 from lab.topology.load import load
+from tests.bench.command import run
 from tests.bench.seeds.common import markdown, read
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +47,7 @@ def main() -> None:
     if options.out:
         if options.out.exists():
             parser.error(f"{options.out} exists: earlier trials are not added to")
+        check_writable("--out", options.out)
         progress = Progress()
         with topology_lab(seed.TOPOLOGY, options.lab, progress) as lab:
             lab.settle()
@@ -70,4 +73,4 @@ def topology_lab(
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -11,20 +11,24 @@ NIGHTS = 60
 SPREAD = 0.03
 
 
-def nights(random: np.random.Generator, shift: float = 0.0, after: int = 0) -> list[float]:
-    values = random.normal(1.0, SPREAD, NIGHTS)
+def nights(
+    random: np.random.Generator, shift: float = 0.0, after: int = 0, spread: float = SPREAD
+) -> list[float]:
+    values = random.normal(1.0, spread, NIGHTS)
     if after:
         values[-after:] *= 1 + shift
     return list(values)
 
 
-def test_a_clean_series_hardly_ever_has_one() -> None:
+@pytest.mark.parametrize("spread", [SPREAD, 0.2])
+def test_a_clean_series_hardly_ever_has_one(spread: float) -> None:
+    """Also one that spreads so much that every difference is a large one."""
     random = np.random.default_rng(1)
-    false = sum(bool(change_points(nights(random))) for _ in range(300))
-    assert false <= 3
+    false = sum(bool(change_points(nights(random, spread=spread))) for _ in range(300))
+    assert false <= 2
 
 
-@pytest.mark.parametrize(("shift", "after", "least"), [(0.10, 5, 0.95), (0.05, 10, 0.75)])
+@pytest.mark.parametrize(("shift", "after", "least"), [(0.10, 5, 0.95), (0.07, 10, 0.75)])
 def test_a_shift_is_found_where_it_is(shift: float, after: int, least: float) -> None:
     random = np.random.default_rng(2)
     found = 0
@@ -50,11 +54,9 @@ def test_a_small_change_is_no_news_however_sure_it_is() -> None:
     assert not change_points([level * random.normal(1, 0.002) for level in levels])
 
 
-def test_one_night_off_is_no_level() -> None:
+def test_one_night_off_is_no_level_after_however_many_nights() -> None:
     random = np.random.default_rng(5)
-    values = [random.normal(100, 1) for _ in range(40)]
-    values[20] = 200
-    assert not change_points(values)
+    assert not change_points([*(random.normal(100, 1) for _ in range(1500)), 200])
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0, 3.0], [5.0] * 40])

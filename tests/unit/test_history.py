@@ -17,7 +17,7 @@ from lab.report.history import sparkline
 from lab.report.model import Report
 from lab.results.history import Trend, Wanted, band, trends
 from lab.results.store import opened
-from tests.unit.stored_runs import experiment, report
+from tests.unit.stored_runs import FINGERPRINT, experiment, report
 
 Command = Callable[..., int]
 
@@ -75,12 +75,13 @@ def test_runs_of_another_fingerprint_or_definition_are_left_out_by_name(tmp_path
             report("a", [1.0], fingerprint={"kernel": "6.1", "qemu": "7.2"}),
             report("b", [100.0]),
             report("c", [5.0], of=experiment(submitters=8)),
-            report("d", [101.0]),
+            # What nights are compared for.
+            report("d", [101.0], fingerprint={**FINGERPRINT, "agent": "newer"}),
         ],
     )
     assert trend.values == (100.0, 101.0)
     assert {each.run: each.why for each in trend.left_out} == {
-        "a": "kernel 6.1, now 6.12",
+        "a": "kernel: 6.1, then 6.12",
         "c": "the variant was defined otherwise",
     }
 
@@ -101,6 +102,19 @@ def test_a_drift_is_an_alarm_and_no_failure(
     shown = capsys.readouterr().out
     assert re.search(r"drift: vioscsi sendsrb fixed iops: .*for the worse\) since run015", shown)
     assert "never fail a command" in shown
+
+
+def test_an_alarm_names_what_was_edited_that_night(
+    lab_command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(tmp_path / "results.sqlite") as store:
+        for night in range(30):
+            agent = {**FINGERPRINT, "agent": "old" if night < 15 else "new"}
+            value = (100.0 if night < 15 else 150.0) + night % 3
+            store.record(report(f"run{night:03}", [value], fingerprint=agent))
+    assert lab_command("history", "iops") == 0
+    shown = capsys.readouterr().out
+    assert "for the better) since run015, with another agent" in shown
 
 
 def test_gates_are_counted_by_verdict(

@@ -8,6 +8,7 @@ import random
 import signal
 import sqlite3
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,9 @@ def test_a_run_is_there_once_as_it_was_judged_last(path: Path) -> None:
 
 def test_trials_that_failed_and_figures_that_are_none_are_left_out(path: Path) -> None:
     with opened(path) as store:
-        store.record(report("a", [float("nan"), 7.0]))
+        run = report("a", [float("nan"), 7.0, 9.0])
+        failed = replace(run.trials[2], error="the peer is gone")
+        store.record(replace(run, trials=(*run.trials[:2], failed)))
         assert [each.boots for each in store.series() if each.metric == "iops"] == [(7.0,)]
 
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Literal
 
 from lab.deadline import Deadline
-from lab.errors import LabError
+from lab.errors import InputError, LabError, NothingMeasured
 from lab.guest.agent_client import AgentError, Result
 from lab.progress import Progress
 from lab.running import RunningLab
@@ -128,7 +128,26 @@ def _trial(lab: RunningLab, variant: Variant, number: int) -> Trial:
 
 
 def read(path: Path) -> Trials:
-    return Trials(Trial(**json.loads(line)) for line in path.read_text().splitlines())
+    """Raises InputError for a file of anything else, NothingMeasured for one without trials."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", where=str(path)) from None
+    except UnicodeDecodeError:
+        raise InputError("not a file of trials", where=str(path)) from None
+    trials = []
+    for number, line in enumerate(lines, 1):
+        try:
+            trials.append(Trial(**json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise InputError(
+                f"not a trial: {error}",
+                where=f"{path}:{number}",
+                hint="give --judge the file that --out has written",
+            ) from None
+    if not trials:
+        raise NothingMeasured("no trials", where=str(path), hint="measure some with --out FILE")
+    return Trials(trials)
 
 
 @dataclass(frozen=True)

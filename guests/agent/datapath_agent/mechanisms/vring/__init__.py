@@ -148,8 +148,8 @@ def _check(policy: dict[str, Any], parameters: dict[str, Any]) -> None:
     if len(serials) != policy["hbas"] or len(set(serials)) != len(serials):
         raise refuse(
             "disk",
-            f"{policy['hbas']} HBAs need as many different data disks, got {len(serials)}; "
-            "op=null needs none",
+            f"needs a data disk of its own for each of hbas={policy['hbas']}, got "
+            f"{','.join(serials) or 'none'}; op=null needs none",
             "bad-parameter",
         )
     largest = max(parameters["block_bytes"], parameters["second_block_bytes"])
