@@ -73,10 +73,20 @@ class RunningGuest:
         return self._session
 
     @contextlib.contextmanager
-    def agent(self) -> Iterator[AgentClient]:
-        """The datapath agent, started for this conversation and ended with it."""
-        with self.session().channel(f"{AGENT_PATH} serve") as channel:
+    def agent(self, path: str = AGENT_PATH) -> Iterator[AgentClient]:
+        """The datapath agent, started for this conversation and ended with it.
+
+        `path` is that of another build: see `put_agent`.
+        """
+        with self.session().channel(f"{path} serve") as channel:
             yield AgentClient(channel, self.name)
+
+    def put_agent(self, agent: bytes, path: str) -> None:
+        """Another build of the agent (lab.guest.agent_file.agent_bytes), beside the lab's own."""
+        with self.session().sftp() as sftp:
+            with sftp.open(path, "wb") as file:
+                file.write(agent)
+            sftp.chmod(path, 0o755)
 
     def settle(self, deadline: Deadline) -> None:
         """Return once systemd has started all that it was to start.

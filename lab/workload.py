@@ -12,6 +12,7 @@ from lab.errors import Exit, InputError
 from lab.guest import catalogue
 from lab.guest.agent_client import AgentError, OnProgress, Result
 from lab.guest.catalogue import Runnable
+from lab.guest.setup import AGENT_PATH
 from lab.guest.workloads import GivenWorkload
 from lab.running import RunningGuest, RunningLab
 
@@ -73,8 +74,11 @@ def run_workload(
     peer: str | None = None,
     deadline: Deadline,
     on_progress: OnProgress | None = None,
+    agent: str = AGENT_PATH,
 ) -> Result:
     """Run `name` once with the policies and parameters `given`; its other end is started, too.
+
+    `agent` is the path in the guests of the agent that runs it.
 
     The counters of a mechanism's other end are among the result's, named SERVER_COUNTERS + name.
     Raises InputError for what it cannot be given, AgentError when the agent refuses or fails
@@ -85,16 +89,17 @@ def run_workload(
     complete = {**_line_rate(lab, runnable, ends), **given}
     if not runnable.server:
         runnable.check(complete)
-        return _run(ends.here, GivenWorkload(runnable.client, complete), deadline, on_progress)
+        workload = GivenWorkload(runnable.client, complete)
+        return _run(ends.here, workload, agent, deadline, on_progress)
     complete = {"address": ends.address, **complete}
     # Port 1 stands for the one that the server will report.
     runnable.check({**complete, "port": 1})
     with ExitStack() as stack:
-        agent = stack.enter_context(ends.there.agent())
+        other = stack.enter_context(ends.there.agent(agent))
         server = GivenWorkload(runnable.server, runnable.of_server(complete))
-        listening = stack.enter_context(agent.start(server, deadline=deadline.within(SERVER_S)))
+        listening = stack.enter_context(other.start(server, deadline=deadline.within(SERVER_S)))
         client = GivenWorkload(runnable.client, {**complete, "port": listening.port})
-        result = _run(ends.here, client, deadline, on_progress)
+        result = _run(ends.here, client, agent, deadline, on_progress)
         return with_server(result, listening.stop(deadline))
 
 
@@ -110,12 +115,13 @@ def with_server(result: Result, server: Result | None) -> Result:
 def _run(
     guest: RunningGuest,
     workload: GivenWorkload,
+    agent: str,
     deadline: Deadline,
     on_progress: OnProgress | None,
 ) -> Result:
-    with guest.agent() as agent:
+    with guest.agent(agent) as client:
         try:
-            return agent.run(workload, deadline=deadline, on_progress=on_progress)
+            return client.run(workload, deadline=deadline, on_progress=on_progress)
         except AgentError as error:
             if error.kind in _ASKED_WRONG:
                 error.exit_code = Exit.BAD_INPUT

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from secrets import token_hex
 
 import yaml
@@ -17,7 +18,7 @@ from lab.deadline import Deadline
 from lab.errors import InputError, LabError
 from lab.experiments import noise
 from lab.experiments.design import UNPATCHED, PlannedBoot, Slot, patched, remaining
-from lab.experiments.trials import GuestLost, now, take
+from lab.experiments.trials import GuestLost, now, put_agents, take
 from lab.preparation import Prepared, WantedAccelerator, prepare
 from lab.progress import Progress
 from lab.results.run_directory import Boot, CannotWrite, RunDirectory
@@ -96,6 +97,7 @@ class Collector:
         self._environment = environment
         self._progress = progress
         self._deadline = deadline
+        self._source = Path(run.manifest.source)
         self.trials = run.trials()
         self.boots = {boot.number: boot for boot in run.boots()}
         self._done = 0
@@ -141,6 +143,7 @@ class Collector:
             with bound_lab(prepared, name, progress=self._progress, deadline=self._deadline) as lab:
                 boot = replace(boot, phases_s=lab.record.phases)
                 lab.settle()
+                put_agents(lab, self._experiments, slots, self._source.parent)
                 try:
                     self._trials_of(lab, boot, slots)
                 except LabError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from lab.errors import LabError
@@ -12,6 +14,8 @@ from lab.experiments import noise
 from lab.experiments.design import Slot
 from lab.experiments.parameters import engine_of, parameters_of
 from lab.guest.agent_client import AgentError, OnProgress, Result
+from lab.guest.agent_file import agent_bytes
+from lab.guest.setup import AGENT_PATH
 from lab.results.trial import Trial
 from lab.running import RunningLab
 from lab.topology.experiment import Experiment
@@ -24,6 +28,23 @@ class GuestLost(LabError):
     def __init__(self, trial: Trial, cause: LabError) -> None:
         super().__init__(cause.message, where=cause.where, hint=cause.hint, detail=cause.detail)
         self.trial = trial
+
+
+def agent_path(name: str, variant: str, experiment: Experiment) -> str:
+    """Where the agent of a variant is in the guests: the lab's own, or a build of the variant's."""
+    build = experiment.variants[variant].agent
+    return f"{AGENT_PATH}-{name}-{variant}" if build else AGENT_PATH
+
+
+def put_agents(
+    lab: RunningLab, experiments: Mapping[str, Experiment], slots: Sequence[Slot], directory: Path
+) -> None:
+    """Builds that `slots` need, into every guest; `directory` is that of the topology file."""
+    for name, label in dict.fromkeys((slot.experiment, slot.variant) for slot in slots):
+        if build := experiments[name].variants[label].agent:
+            agent = agent_bytes((directory / build).resolve())
+            for guest in lab.guests.values():
+                guest.put_agent(agent, agent_path(name, label, experiments[name]))
 
 
 def now() -> str:
@@ -54,6 +75,7 @@ def take(
                 peer=variant.peer or workload.peer,
                 deadline=lab.scaled(experiment.timeout_s),
                 on_progress=on_progress,
+                agent=agent_path(slot.experiment, slot.variant, experiment),
             )
     except LabError as error:
         trial = replace(trial, elapsed_s=round(time.monotonic() - start_s, 3), error=str(error))

@@ -85,7 +85,7 @@ def begin(
     manifest = Manifest(
         id=identifier,
         topology=loaded.topology.name,
-        source=str(loaded.path),
+        source=str(loaded.path.resolve()),
         profile=wanted.profile,
         seed=wanted.seed,
         created=created.isoformat(timespec="seconds"),

@@ -14,6 +14,8 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from lab.errors import InputError
+
 SOURCES = Path(__file__).resolve().parents[2] / "guests" / "agent"
 SHEBANG = b"#!/usr/bin/python3 -IS\n"
 # The oldest time that a zip archive can hold; the same for every file.
@@ -23,30 +25,37 @@ _MAIN = b"import sys\n\nfrom datapath_agent.main import main\n\nsys.exit(main())
 
 
 @functools.cache
-def agent_bytes() -> bytes:
-    """The executable that a guest gets as `datapath-agent`."""
-    files = _sources()
+def agent_bytes(sources: Path = SOURCES) -> bytes:
+    """The executable that a guest gets as `datapath-agent`.
+
+    `sources` is a directory with the package `datapath_agent`; another build of the agent has
+    another. Raises InputError where there is none.
+    """
+    files = _sources(sources)
     files[_VERSION_MODULE] = (
-        f'"""Written by the build."""\n\nVERSION = "{agent_version()}"\n'.encode()
+        f'"""Written by the build."""\n\nVERSION = "{agent_version(sources)}"\n'.encode()
     )
     files["__main__.py"] = _MAIN
     return SHEBANG + _archive(files)
 
 
 @functools.cache
-def agent_version() -> str:
+def agent_version(sources: Path = SOURCES) -> str:
     """A hash over names and contents of all sources: what `hello` of this agent reports."""
     digest = hashlib.sha256()
-    for name, data in sorted(_sources().items()):
+    for name, data in sorted(_sources(sources).items()):
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
     return digest.hexdigest()[:16]
 
 
-def _sources() -> dict[str, bytes]:
-    return {
-        path.relative_to(SOURCES).as_posix(): path.read_bytes()
-        for path in (SOURCES / "datapath_agent").rglob("*.py")
+def _sources(sources: Path) -> dict[str, bytes]:
+    found = {
+        path.relative_to(sources).as_posix(): path.read_bytes()
+        for path in (sources / "datapath_agent").rglob("*.py")
     }
+    if "datapath_agent/main.py" not in found:
+        raise InputError("no agent here: there is no datapath_agent/main.py", where=str(sources))
+    return found
 
 
 def _archive(files: Mapping[str, bytes]) -> bytes:
