@@ -14,7 +14,7 @@ import pytest
 from datapath_agent import registry
 from datapath_agent.parameters import REQUIRED
 
-from lab.guest import agent_file
+from lab.errors import InputError
 from lab.guest.agent_file import agent_bytes, agent_version
 from lab.guest.workloads import WORKLOADS, Workload
 
@@ -35,16 +35,20 @@ def test_same_sources_give_the_same_bytes() -> None:
     assert builds == {agent_bytes()}
 
 
-def test_the_version_follows_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_follows_the_sources(tmp_path: Path) -> None:
     package = tmp_path / "datapath_agent"
     package.mkdir()
     (package / "main.py").write_text("one")
-    monkeypatch.setattr(agent_file, "SOURCES", tmp_path)
     build = agent_version.__wrapped__
-    first = build()
-    assert build() == first
+    first = build(tmp_path)
+    assert build(tmp_path) == first
     (package / "main.py").write_text("two")
-    assert build() != first
+    assert build(tmp_path) != first
+
+
+def test_a_directory_without_an_agent_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no agent here"):
+        agent_bytes(tmp_path)
 
 
 def test_it_is_an_executable_archive_of_sources_only() -> None:
