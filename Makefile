@@ -9,6 +9,7 @@ SYSTEMS := $(patsubst %,topologies/%.yaml,msquic-datapath winverbs-qp-modify vio
 digest = $(shell cat $(1) | sha256sum | cut -c1-16)
 PYTHON := .venv/stamp-python-$(call digest,requirements.lock pyproject.toml ansible/bootstrap.sh)
 HOST := .venv/stamp-host-$(call digest,ansible/host.yml)
+BROWSER := .venv/stamp-browser
 
 .PHONY: help lab-up lab-down validate test lint clean setup
 
@@ -31,7 +32,7 @@ lab-down: setup
 validate: setup
 	.venv/bin/lab validate --profile $(PROFILE) $(SYSTEMS)
 
-test: setup
+test: setup $(BROWSER)
 	.venv/bin/pytest
 
 lint: $(PYTHON)
@@ -51,3 +52,6 @@ $(PYTHON):
 
 $(HOST): | $(PYTHON)
 	@flock build/lock sh -c 'test -e $@ || { sh ansible/bootstrap.sh host && touch $@; }'
+
+$(BROWSER): | $(PYTHON)
+	@flock build/lock sh -c 'test -e $@ || { sh ansible/bootstrap.sh browser && touch $@; }'

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Sets the lab up on Debian or Ubuntu with nothing but make and python3 (3.11 or newer), as root
 # or with sudo. Run by make; `bootstrap.sh python` makes .venv, `bootstrap.sh host` installs what
-# guests need (ansible/host.yml). Everything a step prints goes to build/setup.log.
+# guests need (ansible/host.yml), `bootstrap.sh browser` what only tests need, to look at the pages of
+# reports. Everything a step prints goes to build/setup.log.
 set -eu
 cd "$(dirname "$0")/.."
 log=build/setup.log
@@ -87,6 +88,17 @@ setup_host() {
     need_root "installing packages"
     step "host (QEMU, libvirt, image tools)" as_root env LC_ALL=C.UTF-8 ANSIBLE_FORCE_COLOR=0 \
         .venv/bin/ansible-playbook --inventory localhost, ansible/host.yml
+}
+
+setup_browser() {
+    [ -n "$(missing_packages chromium-headless-shell)" ] || return 0
+    need_root "installing packages"
+    step "package lists" apt_get update
+    if apt-cache show chromium-headless-shell >/dev/null 2>&1; then
+        step "browser for tests (100 MB)" apt_get install -y chromium-headless-shell
+    else
+        echo "set-up: no chromium-headless-shell to install: tests of pages will be skipped"
+    fi
 }
 
 mkdir -p build

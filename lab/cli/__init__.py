@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from lab.cli import access, check, doctor, history, image, lifecycle, run, topology
+from lab.cli import access, check, doctor, history, image, lifecycle, report, run, topology
 from lab.errors import Exit, LabError
 
 
@@ -37,6 +37,7 @@ app.command()(lifecycle.status)
 app.command()(lifecycle.reap)
 app.command()(check.check)
 app.command()(run.run)
+app.command()(report.report)
 app.command()(history.history)
 app.command()(access.ssh)
 app.command("exec")(access.exec_)
