@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from lab.cli import access, check, doctor, history, image, lifecycle, report, run, topology
+from lab.cli import access, check, doctor, history, image, lifecycle, report, results, run, topology
 from lab.errors import Exit, LabError
 
 
@@ -39,6 +39,8 @@ app.command()(check.check)
 app.command()(run.run)
 app.command()(report.report)
 app.command()(history.history)
+app.command("import")(results.import_)
+app.command()(results.compare)
 app.command()(access.ssh)
 app.command("exec")(access.exec_)
 app.command()(access.console)

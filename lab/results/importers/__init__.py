@@ -1,0 +1,1 @@
+"""Results of other tools and other machines, read into series: see formats.FORMATS."""
