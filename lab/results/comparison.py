@@ -4,7 +4,7 @@ A change is shown if its interval excludes none: by Welch's t test on logarithms
 test where runs go together. It is shown as well if the sides are separated, every figure of the
 one beyond every one of the other, and the permutation test gives that no more than alpha: with few
 boots an outlier away from the other side widens the interval, yet takes nothing from the order.
-Of equal sides the two together find one different in 1.2 % (normal figures, 5 boots a side, alpha
+Of equal sides the two together find one different in 1.1 % (normal figures, 5 boots a side, alpha
 0.01). Every metric is judged for itself: of a hundred that did not change about one will differ.
 """
 
