@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lab.results.fingerprint import subjects
-from lab.results.history import CONFIDENCE, GateHistory, LeftOut, Trend
+from lab.results.history import CONFIDENCE, GateHistory, Trend
 
 BARS = "▁▂▃▄▅▆▇█"
 SPARKLINE_NIGHTS = 20
+NAMES_SHOWN = 3
 NOT_A_GATE = (
     "Drift alarms claim nothing about a change of yours and never fail a command: gates do, with"
     " `lab validate`."
@@ -83,9 +84,18 @@ def alarms(trends: Sequence[Trend]) -> list[str]:
 
 
 def left_out(trends: Sequence[Trend]) -> list[str]:
-    """A line for every run that was not compared."""
-    runs: dict[LeftOut, None] = {each: None for trend in trends for each in trend.left_out}
-    return [f"left out: {each.run}: {each.why}" for each in runs]
+    """A line for every reason not to compare runs, with the runs' names."""
+    runs: dict[str, dict[str, None]] = defaultdict(dict)
+    for trend in trends:
+        for each in trend.left_out:
+            runs[each.why][each.run] = None
+    return [f"left out: {_few(list(names))}: {why}" for why, names in runs.items()]
+
+
+def _few(names: Sequence[str]) -> str:
+    if len(names) <= NAMES_SHOWN:
+        return ", ".join(names)
+    return f"{names[0]} .. {names[-1]} ({len(names)} runs)"
 
 
 def as_document(trends: Sequence[Trend], gates: Sequence[GateHistory]) -> dict[str, Any]:

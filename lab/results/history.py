@@ -39,8 +39,8 @@ class LeftOut:
 class Trend:
     """One metric of one variant over the comparable runs, the last run included.
 
-    `low` .. `high` is where the last value was to be expected after the earlier ones, None with
-    fewer than MIN_EARLIER of them. `changes` index into `series`.
+    `low` .. `high` is where the last value was to be expected after the earlier ones since the
+    last change of level, None with fewer than MIN_EARLIER of them. `changes` index into `series`.
     """
 
     series: tuple[Series, ...]
@@ -120,7 +120,10 @@ def trends(series: Sequence[Series], wanted: Wanted) -> tuple[Trend, ...]:
 def gate_histories(
     findings: Sequence[StoredFinding], runs: Sequence[StoredRun], wanted: Wanted
 ) -> tuple[GateHistory, ...]:
-    """Every gate's verdicts; of one topology or experiment if that is wanted."""
+    """Every gate's verdicts, of one topology or experiment if that is wanted; none where one
+    metric or variant is: a gate may be on several."""
+    if wanted.metric or wanted.variant:
+        return ()
     topologies = {run.id: run.topology for run in runs}
     found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for each in findings:
@@ -151,8 +154,11 @@ def _trend(group: Sequence[Series]) -> Trend:
     comparable = tuple(each for each, why in reasons if not why)
     left_out = tuple(LeftOut(each.run.id, why) for each, why in reasons if why)
     values = [each.value for each in comparable]
-    low, high = band(values[:-1]) or (None, None)
-    return Trend(comparable, left_out, low, high, change_points(values))
+    changes = change_points(values)
+    # Over a change of level the band would be as wide as the change.
+    since = changes[-1].index if changes else 0
+    low, high = band(values[since:-1]) or (None, None)
+    return Trend(comparable, left_out, low, high, changes)
 
 
 def _differences(one: Series, last: Series) -> str:

@@ -15,8 +15,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from lab.deadline import Deadline
 from lab.errors import InputError, LabError
 from lab.host.state import state_root
 from lab.report.model import Report
@@ -227,10 +229,21 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     # A reader is not kept waiting by a writer. FULL, because in WAL mode NORMAL may lose the last
     # commits when power fails (sqlite.org/pragma.html#pragma_synchronous), and a sync a run is
     # cheap.
-    connection.execute("PRAGMA journal_mode = WAL")
+    Deadline(BUSY_S).poll(partial(_use_wal, connection), f"the other writers of {path}")
     connection.execute("PRAGMA synchronous = FULL")
     if version == 0:
         _create(connection, path)
+
+
+def _use_wal(connection: sqlite3.Connection) -> bool:
+    """False while others are in its way: for this one statement SQLite does not wait itself."""
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname == "SQLITE_BUSY":
+            return False
+        raise
+    return True
 
 
 def _create(connection: sqlite3.Connection, path: Path) -> None:

@@ -68,6 +68,26 @@ def test_the_last_value_is_placed_against_the_earlier_ones(tmp_path: Path) -> No
         assert trend.high is not None and trend.high < 105
 
 
+def test_the_band_is_of_the_present_level(tmp_path: Path) -> None:
+    values = [100.0 + night % 3 for night in range(15)] + [50.0 + night % 3 for night in range(10)]
+    trend = trend_of(tmp_path, [report(f"{n:02}", [value]) for n, value in enumerate(values)])
+    assert len(trend.changes) == 1
+    assert trend.high is not None and trend.high < 60
+
+
+def test_many_runs_left_out_for_one_reason_are_one_line(
+    lab_command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(tmp_path / "results.sqlite") as store:
+        for night in range(9):
+            store.record(report(f"run{night}", [1.0], fingerprint={"kernel": "6.1"}))
+        store.record(report("run9", [1.0], fingerprint={"kernel": "6.12"}))
+    assert lab_command("history") == 0
+    shown = capsys.readouterr().out
+    assert "left out: run0 .. run8 (9 runs): kernel: 6.1, then 6.12" in shown
+    assert shown.count("left out") == 1
+
+
 def test_runs_of_another_fingerprint_or_definition_are_left_out_by_name(tmp_path: Path) -> None:
     trend = trend_of(
         tmp_path,
@@ -125,6 +145,8 @@ def test_gates_are_counted_by_verdict(
             store.record(report(name, [1.0], verdict=verdict))
     assert lab_command("history") == 0
     assert "2 pass, 1 fail" in capsys.readouterr().out
+    assert lab_command("history", "iops") == 0
+    assert "pass" not in capsys.readouterr().out
 
 
 def test_json_has_every_run_and_the_band(

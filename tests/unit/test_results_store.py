@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import time
 from dataclasses import replace
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,29 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "file" / "results.sqlite", tmp_path):
         with pytest.raises(InputError, match="cannot keep results here"):
             opened(path).__enter__()
+
+
+def _record_one(path: Path, name: str, together: Barrier) -> None:
+    together.wait()
+    with opened(path) as store:
+        store.record(report(name, [1.0]))
+
+
+def test_several_processes_may_make_the_store_at_once(tmp_path: Path) -> None:
+    fork = multiprocessing.get_context("fork")
+    for attempt in range(20):
+        path = tmp_path / str(attempt) / "results.sqlite"
+        together = fork.Barrier(5)
+        writers = [
+            fork.Process(target=_record_one, args=(path, f"run{n}", together)) for n in range(5)
+        ]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join(30)
+        assert [writer.exitcode for writer in writers] == [0] * 5
+        with opened(path) as store:
+            assert len(store.runs()) == 5
 
 
 def _write_for_ever(path: Path, prefix: str, committed: int) -> None:
