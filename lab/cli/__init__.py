@@ -11,7 +11,19 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from lab.cli import access, check, doctor, history, image, lifecycle, report, results, run, topology
+from lab.cli import (
+    access,
+    check,
+    doctor,
+    history,
+    image,
+    lifecycle,
+    report,
+    results,
+    run,
+    topology,
+    validate,
+)
 from lab.errors import Exit, LabError
 
 
@@ -37,6 +49,7 @@ app.command()(lifecycle.status)
 app.command()(lifecycle.reap)
 app.command()(check.check)
 app.command()(run.run)
+app.command()(validate.validate)
 app.command()(report.report)
 app.command()(history.history)
 app.command("import")(results.import_)
