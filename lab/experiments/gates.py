@@ -13,7 +13,7 @@ from lab.experiments.figures import Unmeasured, figures, variants_of
 from lab.experiments.findings import Finding, Verdict
 from lab.experiments.notes import notes
 from lab.experiments.outcome import Kind, Outcome
-from lab.experiments.proof import fails_before, tried_enough
+from lab.experiments.proof import fails_before, times_the_operations, tried_enough
 from lab.guest.agent_client import Metric
 from lab.results.run_directory import Boot
 from lab.results.trial import Trial
@@ -109,6 +109,8 @@ def _judge(question: _Question, today: date) -> Finding:
         outcome = _proven(question, _check(question, gate.variant))
     except Unmeasured as unmeasured:
         outcome = Outcome(unmeasured.verdict, unmeasured.why, _kind(gate))
+    if gate.control:
+        outcome = _of_control(outcome)
     if gate.known_issue:
         outcome = _expected(outcome, gate.known_issue, today)
     told = notes(question.experiment, question.variants, question.trials, question.boots)
@@ -144,7 +146,7 @@ def _check(question: _Question, side: Side) -> Outcome:
     baseline = figures(gate.baseline, gate.metric, question.trials, question.boots)
     comparison = compare(baseline, found, alpha)
     if gate.within is not None:
-        return gates_change.within(comparison, gate.within, control=gate.control)
+        return gates_change.within(comparison, gate.within)
     if gate.effect is None:
         return gates_change.report(comparison)
     if question.direction is None:
@@ -169,14 +171,28 @@ def _check(question: _Question, side: Side) -> Outcome:
 def _proven(question: _Question, outcome: Outcome) -> Outcome:
     """A pass is one only if it was tried enough, and if the check can fail."""
     gate = question.gate
+    times = None
     if gate.at_least:
-        outcome = tried_enough(outcome, gate.at_least, variants_of(gate.variant), question.trials)
+        times = times_the_operations(gate.at_least, variants_of(gate.variant), question.trials)
+        outcome = tried_enough(outcome, gate.at_least, times)
     if gate.fails_on:
         try:
             before = _check(question, gate.fails_on)
         except Unmeasured:
             before = None
-        outcome = fails_before(outcome, before, gate.fails_on, question.alpha)
+        if gate.at_least and gate.at_least.of != gate.fails_on:
+            times = None
+        outcome = fails_before(outcome, before, gate.fails_on, question.alpha, times=times)
+    return outcome
+
+
+def _of_control(outcome: Outcome) -> Outcome:
+    """A control passes by not showing the effect."""
+    match outcome.verdict:
+        case Verdict.PASS:
+            return replace(outcome, why=f"the control does not show the effect: {outcome.why}")
+        case Verdict.FAIL:
+            return replace(outcome, why=f"the control shows the effect: {outcome.why}")
     return outcome
 
 

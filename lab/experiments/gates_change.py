@@ -67,7 +67,7 @@ def effect(
     return _outcome(comparison, Verdict.PASS, why)
 
 
-def within(comparison: Comparison, most: float, *, control: bool) -> Outcome:
+def within(comparison: Comparison, most: float) -> Outcome:
     """No further apart than `most`, either way."""
     change = comparison.change
     if change is None:
@@ -85,9 +85,6 @@ def within(comparison: Comparison, most: float, *, control: bool) -> Outcome:
         return _unsettled(
             comparison, f"{_interval(change)} is neither within nor outside {span}", *bounds
         )
-    if control:
-        does = "does not show" if verdict is Verdict.PASS else "shows"
-        why = f"the control {does} the effect: {why}"
     return _outcome(comparison, verdict, why)
 
 

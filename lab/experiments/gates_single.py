@@ -64,25 +64,26 @@ def rate(figures: Figures, bound: Bound, alpha: float) -> Outcome:
 def value(figures: Figures, bound: Bound, unit: str, alpha: float) -> Outcome:
     """The mean over boots: its whole interval must satisfy `bound`; `==` means in every boot."""
     boots = figures.side().boots
-    mean = _mean(figures, alpha)
+    # Trials of one boot replicate one another at least: a bootstrap of so few is no proof.
+    mean = intervals.over_boots(boots if len(boots) > 1 else [[each] for each in boots[0]], alpha)
     if bound.relation == "==":
         met = all(bound.holds(sum(boot) / len(boot)) for boot in boots)
         shown = " .. ".join(with_unit(each, unit) for each in _range(figures.values))
-        return _value(figures, alpha, Verdict.PASS if met else Verdict.FAIL, f"trials: {shown}")
+        return _value(figures, mean, Verdict.PASS if met else Verdict.FAIL, f"trials: {shown}")
     if mean is None:
         why = f"{with_unit(figures.values[0], unit)} in a single trial: no spread to judge by"
-        return _value(figures, alpha, Verdict.INCONCLUSIVE, why)
+        return _value(figures, mean, Verdict.INCONCLUSIVE, why)
     why = _interval(mean, unit)
     held = [bound.holds(each) for each in (mean.low, mean.high)]
     if all(held):
-        return _value(figures, alpha, Verdict.PASS, why)
+        return _value(figures, mean, Verdict.PASS, why)
     if not any(held):
-        return _value(figures, alpha, Verdict.FAIL, why)
+        return _value(figures, mean, Verdict.FAIL, why)
     more_boots = None
     if len(boots) > 1 and (needed := mean.boots_to_exclude(bound.number)):
         more_boots = needed - len(boots)
     why += f": the interval includes {bound.number:g}{further(more_boots)}"
-    return _value(figures, alpha, Verdict.INCONCLUSIVE, why, more_boots)
+    return _value(figures, mean, Verdict.INCONCLUSIVE, why, more_boots)
 
 
 def each(figures: Figures, bound: Bound, unit: str, alpha: float) -> Outcome:
@@ -98,7 +99,9 @@ def each(figures: Figures, bound: Bound, unit: str, alpha: float) -> Outcome:
             f" {first.number} of boot {first.boot}; all are {with_unit(lowest, unit)} .."
             f" {with_unit(highest, unit)}"
         )
-    outcome = _value(figures, alpha, Verdict.FAIL if violating else Verdict.PASS, why)
+    outcome = _value(
+        figures, _mean(figures, alpha), Verdict.FAIL if violating else Verdict.PASS, why
+    )
     return replace(outcome, failing_share=len(violating) / trials, trials=trials)
 
 
@@ -106,7 +109,7 @@ def report(figures: Figures, unit: str, alpha: float) -> Outcome:
     """The mean, of which nothing is claimed."""
     mean = _mean(figures, alpha)
     why = _interval(mean, unit) if mean else f"{with_unit(figures.values[0], unit)} in one trial"
-    return _value(figures, alpha, Verdict.REPORTED, why)
+    return _value(figures, mean, Verdict.REPORTED, why)
 
 
 def _mean(figures: Figures, alpha: float) -> intervals.Mean | None:
@@ -116,9 +119,12 @@ def _mean(figures: Figures, alpha: float) -> intervals.Mean | None:
 
 
 def _value(
-    figures: Figures, alpha: float, verdict: Verdict, why: str, more_boots: int | None = None
+    figures: Figures,
+    mean: intervals.Mean | None,
+    verdict: Verdict,
+    why: str,
+    more_boots: int | None = None,
 ) -> Outcome:
-    mean = _mean(figures, alpha)
     one_boot = (_ONE_BOOT_NOTE,) if mean and len(figures.by_boot) == 1 else ()
     return Outcome(
         verdict,

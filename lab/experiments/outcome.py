@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lab.experiments.findings import Side, Verdict
+from lab.stats.power import POWER
 
 Kind = Literal["change", "rate", "value"]
 
@@ -58,4 +59,4 @@ def further(more_boots: int | None) -> str:
     if more_boots is None:
         return ""
     boots = "1 more boot" if more_boots == 1 else f"{more_boots} more boots"
-    return f"; {boots} would settle it if estimate and spread stay as they are"
+    return f"; {boots} would settle it (power {POWER:g}), if estimate and spread stay as they are"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -285,6 +286,12 @@ def test_a_control_says_whether_it_shows_the_effect() -> None:
     assert shown.verdict is FAIL and "the control shows the effect" in shown.why
 
 
+def test_every_kind_of_control_is_told_of_in_the_same_words() -> None:
+    gate = {"rate": "== 0", "control": True}
+    assert "does not show the effect" in judged(gate, trials("new", [(0, 0)])).why
+    assert "the control shows the effect" in judged(gate, trials("new", [(0, 1)])).why
+
+
 def test_noise_is_no_control() -> None:
     assert compared({"within": "5%", "control": True}, SLOW, NOISY).verdict is INCONCLUSIVE
 
@@ -394,6 +401,30 @@ def test_a_rare_failure_takes_many_trials_to_be_fixed() -> None:
     # 0.75^17 is the first below 0.01; four trials a boot.
     assert "17 trials" in finding.why and finding.more_boots == 3
     assert judged(gate, shares([(0,) * 9, (0,) * 8], old)).verdict is PASS
+
+
+def test_a_longer_trial_without_failure_counts_for_its_operations() -> None:
+    """As the SendSRB gates do: one long trial of the fix, two short ones of the regression."""
+    gate = {
+        "rate": "== 0",
+        "fails_on": "old",
+        "at_least": {"metric": "operations", "times": 1.5, "of": "old"},
+    }
+
+    def finding(operations: float) -> Finding:
+        return judged(
+            gate,
+            [
+                *trials("new", [(0,), (0,)], counters={"operations": operations}),
+                *trials("old", [(1, 0), (0, 1)], counters={"operations": 100}),
+            ],
+        )
+
+    # Half of four trials failed: seven without failure are no luck, of a hundred operations each.
+    assert finding(360).verdict is PASS
+    assert finding(300).verdict is INCONCLUSIVE
+    assert "luck" in finding(300).why
+    assert "needed" in finding(150).why
 
 
 def test_a_comparison_fails_on_the_old_variant() -> None:
@@ -509,6 +540,20 @@ def test_a_report_claims_nothing() -> None:
     value = judged({"report": True}, trials("new", SLOW))
     assert (value.verdict, value.kind) == (Verdict.REPORTED, "value")
     assert value.estimate == pytest.approx(100.6)
+
+
+def test_gates_raise_no_more_false_alarms_than_alpha() -> None:
+    """Five boots, two trials a side of the same thing: neither a gain nor a loss is shown."""
+    random = np.random.default_rng(21)
+    alarms = {"0%": 0, "5%": 0}
+    comparisons = 500
+    for _ in range(comparisons):
+        boots = 100 * np.exp(random.normal(0, 0.02, (5, 1)))
+        old, new = boots * np.exp(random.normal(0, 0.01, (2, 5, 2)))
+        for effect in alarms:
+            alarms[effect] += compared({"effect": effect}, old, new).verdict is PASS
+    assert alarms["0%"] <= 0.015 * comparisons
+    assert alarms["5%"] == 0
 
 
 def test_looks_are_judged_by_the_alpha_they_are_allowed() -> None:
