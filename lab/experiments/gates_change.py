@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lab.experiments.comparison import Comparison
 from lab.experiments.findings import Verdict
-from lab.experiments.outcome import Outcome, bare_percent, further, number, percent
+from lab.experiments.outcome import Outcome, bare_percent, number, percent
 from lab.stats.change import Change
 from lab.stats.separation import is_above
 from lab.topology.experiment import Direction
@@ -99,7 +99,7 @@ def _unsettled(comparison: Comparison, why: str, *excluded: float) -> Outcome:
     more = comparison.more_boots(*excluded)
     if comparison.design == "one boot":
         why += "; more boots are needed"
-    return _outcome(comparison, Verdict.INCONCLUSIVE, why + further(more), more)
+    return _outcome(comparison, Verdict.INCONCLUSIVE, why, more)
 
 
 def _outcome(

@@ -7,7 +7,7 @@ from math import ceil
 
 from lab.experiments.figures import Figures
 from lab.experiments.findings import Verdict
-from lab.experiments.outcome import Outcome, further, number, with_unit
+from lab.experiments.outcome import Outcome, number, with_unit
 from lab.stats import binomial, intervals
 from lab.topology.experiment import Bound
 
@@ -43,7 +43,6 @@ def rate(figures: Figures, bound: Bound, alpha: float) -> Outcome:
             why += (
                 f": not clearly {'below' if bound.relation == '>=' else 'above'} {bound.number:g}"
             )
-            why += further(more_boots)
     exact = bound.relation == "==" and bound.number in (0, 1)
     return Outcome(
         verdict,
@@ -82,7 +81,7 @@ def value(figures: Figures, bound: Bound, unit: str, alpha: float) -> Outcome:
     more_boots = None
     if len(boots) > 1 and (needed := mean.boots_to_exclude(bound.number)):
         more_boots = needed - len(boots)
-    why += f": the interval includes {bound.number:g}{further(more_boots)}"
+    why += f": the interval includes {bound.number:g}"
     return _value(figures, mean, Verdict.INCONCLUSIVE, why, more_boots)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lab.experiments.findings import Side, Verdict
-from lab.stats.power import POWER
 
 Kind = Literal["change", "rate", "value"]
 
@@ -52,11 +51,3 @@ def number(value: float) -> str:
 
 def with_unit(value: float, unit: str) -> str:
     return f"{number(value)} {unit}".rstrip()
-
-
-def further(more_boots: int | None) -> str:
-    """How an inconclusive gate could be settled, as the end of a sentence."""
-    if more_boots is None:
-        return ""
-    boots = "1 more boot" if more_boots == 1 else f"{more_boots} more boots"
-    return f"; {boots} would settle it (power {POWER:g}), if estimate and spread stay as they are"

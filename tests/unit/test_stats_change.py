@@ -145,6 +145,17 @@ def test_what_is_detectable_is_detected_by_as_many_boots() -> None:
     assert power.boots_needed(distance * 1.001, change.spread, 0.01) == 4
 
 
+def test_boots_are_those_that_tell_the_change_from_another() -> None:
+    pairs = [(100.0,), (101.0,), (99.0,)], [(160.0,), (190.0,), (170.0,)]
+    change = paired.compare(*pairs)
+    assert change is not None
+    for other in (0.5, -0.5, 3.0):
+        distance = change.mean - math.log1p(other)
+        expected = power.boots_needed(distance, change.spread, 0.01, least=4)
+        assert change.boots_to_exclude(other) == expected
+    assert change.boots_to_exclude(-1.0) is None
+
+
 def test_separation_of_five_and_five() -> None:
     assert separation.p_within([(5, 5)]) == pytest.approx(2 / 252)
     assert separation.p_between(5, 5) == pytest.approx(2 / 252)
