@@ -17,6 +17,7 @@ from lab.cli import (
     doctor,
     history,
     image,
+    judge,
     lifecycle,
     report,
     results,
@@ -50,6 +51,7 @@ app.command()(lifecycle.reap)
 app.command()(check.check)
 app.command()(run.run)
 app.command()(validate.validate)
+app.command()(judge.judge)
 app.command()(report.report)
 app.command()(history.history)
 app.command("import")(results.import_)

@@ -18,22 +18,11 @@ def judge(
 
     Exits as `lab validate` does: 0 only if every gate passes.
     """
-    from datetime import date
-
     from lab.experiments.findings import exit_code
-    from lab.results.run_directory import RunDirectory
-    from lab.topology.lint import check
-    from lab.topology.load import load
-
-    directory = RunDirectory(run)
-    # Judging imports scipy: errors of input are told before it.
-    _ = directory.manifest
-    loaded = load(topology or directory.topology_path)
-    check(loaded, None)
-
-    from lab.experiments.judging import report_of
+    from lab.report.load import load_report
     from lab.report.terminal import print_report
+    from lab.results.run_directory import RunDirectory
 
-    report = report_of(directory, loaded, date.today())
+    report = load_report(RunDirectory(run), topology)
     print_report(report)
     return int(exit_code(report.verdict))
