@@ -82,6 +82,8 @@ def within(comparison: Comparison, most: float) -> Outcome:
         verdict = Verdict.FAIL
     else:
         bounds = (-most, most) if abs(change.estimate) < most else (_nearer(change, most),)
+        # No ratio falls by more than all of it.
+        bounds = tuple(bound for bound in bounds if bound > -1)
         return _unsettled(
             comparison, f"{_interval(change)} is neither within nor outside {span}", *bounds
         )

@@ -110,5 +110,10 @@ def deviation(values: np.ndarray) -> float:
 def welch_df(variances: tuple[float, float], sizes: tuple[int, int]) -> float:
     """Welch-Satterthwaite: B. L. Welch, Biometrika 34 (1947). Infinite for no spread at all."""
     errors = [variance / size for variance, size in zip(variances, sizes, strict=True)]
-    below = sum(error**2 / (size - 1) for error, size in zip(errors, sizes, strict=True))
-    return sum(errors) ** 2 / below if below else float("inf")
+    total = sum(errors)
+    if not total:
+        return float("inf")
+    # By shares of the whole, since a square of the square of a figure may be too large a number.
+    return 1 / sum(
+        (error / total) ** 2 / (size - 1) for error, size in zip(errors, sizes, strict=True)
+    )

@@ -561,6 +561,53 @@ def test_other_experiments_trials_are_not_counted() -> None:
     assert judged({"each": ">= 1"}, made).verdict is Verdict.NOTHING_MEASURED
 
 
+# Whatever is measured
+
+figure = st.one_of(
+    st.sampled_from([0.0, 1.0, 2.0, -1.0, 1e-50, 1e50, float("nan"), float("inf")]),
+    st.floats(1e-9, 1e6),
+)
+some_boots = st.lists(st.lists(figure, min_size=1, max_size=4), max_size=4)
+gates = st.sampled_from(
+    [
+        {"baseline": "old", "effect": "15%"},
+        {"baseline": "old", "effect": "-3%", "direction": "lower"},
+        {"baseline": "old", "effect": "0%", "separated": True},
+        {"baseline": "old", "within": "10%"},
+        {"baseline": "old", "within": "200%", "control": True},
+        {"baseline": "old", "report": True},
+        {"variant": ["new", "twice"], "baseline": ["old", "other"], "effect": "5%"},
+        {"report": True},
+        {"rate": ">= 0.5"},
+        {"rate": "== 0", "fails_on": "old"},
+        {"rate": "== 1", "at_least": {"metric": "rps", "times": 2, "of": "old"}},
+        {"value": ">= 1"},
+        {"value": "== 0", "fails_on": "old"},
+        {"each": "<= 1", "fails_on": "old", "known_issue": ISSUE},
+    ]
+)
+
+
+@pytest.mark.filterwarnings("error")
+@given(gate=gates, new=some_boots, old=some_boots, shift=st.integers(1, 4))
+def test_whatever_is_measured_is_judged(
+    gate: dict[str, Any], new: Values, old: Values, shift: int
+) -> None:
+    made = [
+        *trials("new", new),
+        *trials("old", old, first_boot=shift),
+        *trials("other", new, first_boot=shift),
+        *trials("twice", old),
+    ]
+    finding = judged(gate, made)
+    assert finding.why
+    if finding.low is not None and finding.high is not None and finding.estimate is not None:
+        assert finding.low <= finding.estimate <= finding.high
+    if finding.more_boots is not None:
+        assert finding.verdict is INCONCLUSIVE
+        assert finding.more_boots > 0
+
+
 # Reports and looks
 
 
