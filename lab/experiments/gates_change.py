@@ -81,9 +81,9 @@ def within(comparison: Comparison, most: float) -> Outcome:
         why = f"{_interval(change)} lies outside {span}"
         verdict = Verdict.FAIL
     else:
-        bounds = (-most, most) if abs(change.estimate) < most else (_nearer(change, most),)
+        near = (-most, most) if abs(change.estimate) < most else (_nearer(change, most),)
         # No ratio falls by more than all of it.
-        bounds = tuple(bound for bound in bounds if bound > -1)
+        bounds = [bound for bound in near if bound > -1]
         return _unsettled(
             comparison, f"{_interval(change)} is neither within nor outside {span}", *bounds
         )

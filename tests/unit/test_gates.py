@@ -302,6 +302,14 @@ def test_within(within: str, new: Values, verdict: Verdict) -> None:
     assert compared({"within": within}, SLOW, new).verdict is verdict
 
 
+def test_boots_to_settle_a_wide_margin_are_those_of_its_upper_end() -> None:
+    """No change is below -100 %, so that -150 % needs no boots to be left out."""
+    new = [(210,), (260,), (190,)]
+    finding = compared({"within": "150%"}, SLOW[:3], new)
+    assert finding.verdict is INCONCLUSIVE
+    assert finding.more_boots is not None and finding.more_boots >= 1
+
+
 def test_a_control_says_whether_it_shows_the_effect() -> None:
     gate = {"within": "5%", "control": True}
     calm, shown = compared(gate, SLOW, SLOW), compared(gate, SLOW, FAST)
