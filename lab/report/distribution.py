@@ -27,10 +27,12 @@ from lab.results.trial import Trial
 
 LEVELS_A_DECADE = 12
 RAREST = 1e-6
+# A boot with fewer samples of a kind has no distribution to show: the bins of a series, say.
+FEWEST = 50
 LEFT = 50.0
 RIGHT = WIDTH - 10.0
-HEIGHT = 210.0
-BOTTOM = HEIGHT - 36
+HEIGHT = 200.0
+BOTTOM = HEIGHT - 20
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def tail_plot(name: str, of: ByBoot, variants: Sequence[str]) -> Markup | None:
     a value is drawn down to the share that a boot's samples can tell. None for few samples.
     """
     curves = {variant: _curve(boots) for variant, boots in of.items()}
-    curves = {variant: curve for variant, curve in curves.items() if len(curve) > 1}
+    curves = {variant: curve for variant, curve in curves.items() if curve}
     if not curves:
         return None
     every = [value for curve in curves.values() for _, *values in curve for value in values]
@@ -123,15 +125,15 @@ def tail_plot(name: str, of: ByBoot, variants: Sequence[str]) -> Markup | None:
             drawn.append(area([*lows, *reversed(highs)], f"band {colour(index)}"))
             middle = [(across.at(mid), down.at(share)) for share, _, mid, _ in curve]
             drawn.append(path(middle, f"curve {colour(index)}"))
-    drawn.append(text((LEFT + RIGHT) / 2, HEIGHT - 4, name, class_="tick", anchor="middle"))
     return drawing(drawn, height=HEIGHT, label=f"share of samples above a value: {name}")
 
 
 def _curve(boots: Mapping[int, Distribution]) -> list[tuple[float, float, float, float]]:
     """(share above, lowest, median, highest of the boots), as far down as every boot can tell."""
-    if not boots:
+    fewest = min((each.size for each in boots.values()), default=0)
+    if fewest < FEWEST:
         return []
-    rarest = max(RAREST, 1 / min(each.size for each in boots.values()))
+    rarest = max(RAREST, 1 / fewest)
     curve = []
     step = 0
     while (share := 10 ** (-step / LEVELS_A_DECADE)) >= rarest * 0.999:

@@ -69,11 +69,13 @@ def html(report: Report) -> str:
         "counted": wording.counted,
         "tally": wording.tally,
         "remarks": wording.remarks,
+        "shared_notes": wording.shared_notes,
         "slug": lambda verdict: verdict.name.lower(),
     }
     return environment.get_template("report.html.j2").render(
         report=report,
         manifest=report.manifest,
+        begun=report.manifest.created.replace("T", " ").replace("+00:00", " UTC"),
         boots_made=wording.boots_made(report),
         trials_made=wording.trials_made(report),
         fidelity=wording.fidelity(report),
@@ -101,16 +103,18 @@ def section(report: Report, name: str, experiment: Experiment) -> Section:
         findings=findings,
         gates=gates,
         intervals=_plots(
-            ("Change from baseline to variant", plots.change_intervals(findings, gates)),
+            ("Change", plots.change_intervals(findings, gates)),
             ("Share of trials", plots.rate_intervals(findings, gates)),
         ),
         tails=_plots(
             *(
-                (f"Share of samples above {sample}", tail_plot(sample, of, variants))
+                (f"{sample}: share of samples above", tail_plot(sample, of, variants))
                 for sample, of in distributions(trials).items()
             )
         ),
-        slopes=_plots(*((f"{each.gate}", plots.slopes(each), sides(each)) for each in findings)),
+        slopes=_plots(
+            *((f"{each.gate}", plots.slopes(each, variants), sides(each)) for each in findings)
+        ),
         series=_plots(
             *(
                 (

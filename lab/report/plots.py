@@ -33,7 +33,7 @@ from lab.topology.experiment import Direction, Gate
 
 LEFT = 46.0
 RIGHT = WIDTH - 10.0
-ROW = 36.0
+ROW = 40.0
 # A change of more than this factor is drawn at the edge.
 MOST_RATIO = 20.0
 _FALLS = (-0.95, -0.9, -0.8, -0.65, -0.5, -0.35, -0.2, -0.1, -0.05, -0.02, -0.01)
@@ -54,8 +54,9 @@ class Mark:
 
     @property
     def places(self) -> tuple[float, ...]:
+        """What has to be seen; an interval may lead out of the plot."""
         published = () if self.published is None else (self.published,)
-        return (self.at, self.low, self.high, *self.required, *published)
+        return (self.at, *self.required, *published)
 
 
 def required_changes(gate: Gate | None) -> tuple[float, ...]:
@@ -87,10 +88,13 @@ def change_intervals(findings: Sequence[Finding], gates: Mapping[str, Gate]) -> 
             )
     if not marks:
         return None
-    places = [place for mark in marks for place in mark.places]
-    low, high = min([0.98, *places]) / 1.03, max([1.02, *places]) * 1.03
-    scale = Scale(low, high, 12, RIGHT, is_log=True)
-    ticks = [(1 + change, wording.percent(change, sign=True)) for change in CHANGES]
+    places = [1.0, *(place for mark in marks for place in mark.places)]
+    # One interval that is many times wider than all else would leave no room for the others.
+    margin = max(1.02, (max(places) / min(places)) ** 0.5)
+    low = max(min(places) / margin, min([*places, *(mark.low for mark in marks)]) / 1.02)
+    high = min(max(places) * margin, max([*places, *(mark.high for mark in marks)]) * 1.02)
+    scale = Scale(low, high, 20, RIGHT - 10, is_log=True)
+    ticks = [(1 + change, f"{change * 100:+.0f} %" if change else "0") for change in CHANGES]
     return _intervals(marks, scale, _spaced(ticks, scale), zero=1.0, label="Measured changes")
 
 
@@ -108,7 +112,7 @@ def rate_intervals(findings: Sequence[Finding], gates: Mapping[str, Gate]) -> Ma
             )
     if not marks:
         return None
-    scale = Scale(0, 1, 12, RIGHT - 12)
+    scale = Scale(0, 1, 20, RIGHT - 12)
     ticks = [(share, f"{share:.0%}") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
     return _intervals(marks, scale, ticks, zero=0.0, label="Measured rates")
 
@@ -145,24 +149,34 @@ def _intervals(
         top, y = ROW * number + 4, ROW * number + 28
         finding = mark.finding
         verdict = f"v-{finding.verdict.name.lower()}"
-        drawn.append(text(12, top + 11, _short(finding.gate, 30), class_="halo"))
+        drawn.append(text(0, top + 11, _short(finding.gate, 30), class_="halo"))
         drawn.append(
             text(RIGHT, top + 11, wording.measured(finding), class_="halo strong", anchor="end")
         )
         for place in mark.required:
             x = scale.at(place)
             drawn.append(line(x, y - 9, x, y + 7, "required"))
-        low, high = scale.at(mark.low), scale.at(mark.high)
-        drawn.append(line(low, y, high, y, f"interval {verdict}"))
-        drawn += [line(x, y - 3, x, y + 3, f"interval {verdict}") for x in (low, high)]
+        if finding.low is not None or finding.high is not None:
+            low, high = scale.at(mark.low), scale.at(mark.high)
+            drawn.append(line(low, y, high, y, f"interval {verdict}"))
+            drawn.append(_end(low, y, mark.low < scale.low, -1, verdict))
+            drawn.append(_end(high, y, mark.high > scale.high, 1, verdict))
         drawn.append(element("circle", cx=scale.at(mark.at), cy=y, r=4.5, class_=f"dot {verdict}"))
         if mark.published is not None:
             x = scale.at(mark.published)
-            drawn.append(area([(x, y - 6), (x + 6, y), (x, y + 6), (x - 6, y)], "published"))
+            # Below the interval, which it must not hide.
+            drawn.append(area([(x, y + 3), (x + 4.5, y + 10), (x - 4.5, y + 10)], "published"))
     return drawing(drawn, height=bottom + 20, label=label)
 
 
-def slopes(finding: Finding) -> Markup | None:
+def _end(x: float, y: float, is_beyond: bool, way: int, verdict: str) -> Markup:
+    """An interval's end, or an arrow where it goes on beyond the plot."""
+    if is_beyond:
+        return area([(x, y - 4), (x + 6 * way, y), (x, y + 4)], f"beyond {verdict}")
+    return line(x, y - 3, x, y + 3, f"interval {verdict}")
+
+
+def slopes(finding: Finding, variants: Sequence[str]) -> Markup | None:
     """Each boot's mean, from the baseline to the variant; None without two measured sides.
 
     Lines join what was paired: variants that had boots of their own are points only.
@@ -187,9 +201,11 @@ def slopes(finding: Finding) -> Markup | None:
     if finding.pairs and len(means[0]) == len(means[1]):
         for first, last in zip(*means, strict=True):
             drawn.append(path([(ends[0], scale.at(first)), (ends[1], scale.at(last))], "slope"))
-    for index, (x, side) in enumerate(zip(ends, means, strict=True)):
-        drawn += [marker(x, scale.at(mean), index) for mean in side]
-    for x, words in zip(ends, ("before", "after"), strict=True):
+    for number, (x, side) in enumerate(zip(ends, (before, after), strict=True)):
+        # A ratio of two variants has no colour of its own.
+        index = variants.index(side.name) if side.name in variants else number
+        drawn += [marker(x, scale.at(mean), index) for mean in means[number]]
+    for x, words in zip(ends, ("baseline", "variant"), strict=True):
         drawn.append(text(x, height - 8, words, class_="tick", anchor="middle"))
     label = f"{finding.metric} of each boot, {before.name} and {after.name}"
     return drawing(drawn, height=height, width=width, label=label)
@@ -206,7 +222,7 @@ def series(
     height = 170.0
     bottom = height - 22
     # A bound far from all that was measured would flatten it.
-    reach = max(known) * 3
+    reach = max(known) * 3 or math.inf
     shown = [bound for bound in bounds if bound <= reach or bound <= 0]
     scale = scale_of([*known, *shown], bottom - 6, 12, wide=50)
     drawn = _value_grid(scale)

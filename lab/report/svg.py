@@ -15,8 +15,9 @@ from markupsafe import Markup, escape
 WIDTH = 360
 COLOURS = 8
 MARKERS = ("circle", "square", "diamond", "triangle")
-MIN_TICK_PX = 40
-# One log axis never needs more decades than this to be read.
+# What a label needs beside or above the next one.
+TICK_ACROSS_PX = 40
+TICK_UP_PX = 26
 TICK_SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -42,7 +43,8 @@ class Scale:
 
     def ticks(self) -> list[float]:
         """Round values, far enough from one another for their labels."""
-        most = max(2, int(abs(self.end - self.start) / MIN_TICK_PX))
+        room = TICK_ACROSS_PX if self.end > self.start else TICK_UP_PX
+        most = max(2, int(abs(self.end - self.start) / room))
         found = _log_ticks(self.low, self.high) if self.is_log else []
         if len(found) < 2:
             return _linear_ticks(self.low, self.high, most)

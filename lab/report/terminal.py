@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import textwrap
+from collections.abc import Collection
+from dataclasses import replace
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -40,8 +42,11 @@ def print_report(report: Report, console: Console | None = None) -> None:
         console.print()
         console.print(Text(title, style="bold"))
         console.print(_table(findings))
+        shared = wording.shared_notes(findings)
         for finding in findings:
-            _explain(console, finding)
+            _explain(console, finding, shared)
+        for note, count in shared.items():
+            _line(console, f"{wording.counted(count, 'gate')}: {note}")
     console.print()
     verdict = Text.assemble(
         "verdict: ",
@@ -85,15 +90,28 @@ def _table(findings: tuple[Finding, ...]) -> Table:
     return table
 
 
-def _explain(console: Console, finding: Finding) -> None:
+def _explain(console: Console, finding: Finding, shared: Collection[str]) -> None:
     """What does not go without saying: a pass needs no reason, only its notes."""
     is_expected = finding.verdict in (Verdict.PASS, Verdict.REPORTED)
-    lines = list(finding.notes) if is_expected else wording.remarks(finding)
+    told = replace(finding, why="") if is_expected else finding
+    lines = wording.remarks(told, shared)
     if lines and not is_expected and finding.claim:
         lines.insert(0, f"claimed: {finding.claim}")
     for number, line in enumerate(lines):
-        _line(console, f"{finding.gate}: {line}" if number == 0 else f"  {line}")
+        if number == 0:
+            _line(console, f"{finding.gate}: {line}")
+        else:
+            _line(console, line, indent=4)
 
 
-def _line(console: Console, text: str) -> None:
-    console.print(Padding(Text(text), (0, 0, 0, 2), expand=False))
+def _line(console: Console, text: str, *, indent: int = 2) -> None:
+    """`text`, wrapped within its indent: rich would fill the lines up with spaces."""
+    for line in text.splitlines():
+        wrapped = textwrap.fill(
+            line,
+            console.width,
+            initial_indent=" " * indent,
+            subsequent_indent=" " * (indent + 2),
+            break_on_hyphens=False,
+        )
+        console.print(Text(wrapped), soft_wrap=True)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from lab.experiments.findings import Finding, Verdict
 from lab.report.model import Report
 
 NOTHING = "-"
 
-_PERCENTAGE = re.compile(r"([+\u2212-]?)\s*([0-9]+(?:\.[0-9]+)?)\s*%")
+# Words may follow, another percentage may not: a range is not one change.
+_CHANGE = re.compile(r"([+\u2212-])\s*([0-9]+(?:\.[0-9]+)?)\s*%(?:\s[^%]*)?")
 
 
 def figure(value: float) -> str:
@@ -61,21 +62,27 @@ def detectable(finding: Finding) -> str:
 
 
 def published_share(reference: str) -> float | None:
-    """`"+49.9 %"` -> 0.499; None for anything but a single percentage with a sign."""
-    match = _PERCENTAGE.fullmatch(reference.strip())
-    if match is None or not match[1]:
+    """`"+49.9 %"` -> 0.499; None for anything that does not begin as one change."""
+    match = _CHANGE.fullmatch(reference.strip())
+    if match is None:
         return None
     share = float(match[2]) / 100
     return share if match[1] == "+" else -share
 
 
-def remarks(finding: Finding) -> list[str]:
-    """What a reader must know beside the figures, a line each."""
+def remarks(finding: Finding, shared: Collection[str] = ()) -> list[str]:
+    """What a reader must know beside the figures, a line each; not what is said as `shared`."""
     lines = [finding.why] if finding.why else []
     if finding.more_boots:
         boots = "boot" if finding.more_boots == 1 else "boots"
         lines.append(f"{finding.more_boots} more {boots} would settle it")
-    return lines + list(finding.notes)
+    return lines + [note for note in finding.notes if note not in shared]
+
+
+def shared_notes(findings: Iterable[Finding]) -> dict[str, int]:
+    """Notes that several gates have, and how many: they are said once."""
+    counts = Counter(note for finding in findings for note in dict.fromkeys(finding.notes))
+    return {note: count for note, count in counts.items() if count > 1}
 
 
 def counted(number: int, noun: str) -> str:

@@ -169,6 +169,7 @@ def test_a_directory_that_is_gone_is_named(tmp_path: Path) -> None:
         ("-8 %", -0.08),
         ("-33.2%", -0.332),
         ("4 of 5 tries", None),
+        ("+40 % on the midpoint", 0.4),
         ("60 %", None),
         ("+5 % to +9 %", None),
         ("", None),
@@ -190,3 +191,11 @@ def test_figures_of_each_kind() -> None:
     assert wording.measured(finding(kind="rate", estimate=0.25)) == "25.0 %"
     assert wording.measured(finding()) == "-"
     assert wording.interval(finding()) == ""
+
+
+def test_a_note_that_several_gates_have_is_said_once(report: Report) -> None:
+    note = "boot 6 broke"
+    noted = tuple(replace(each, notes=(note,)) for each in report.of("inside"))
+    text = printed(replace(report, findings=noted))
+    assert text.count(note) == 1
+    assert f"5 gates: {note}" in text
