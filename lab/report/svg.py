@@ -68,7 +68,8 @@ def _linear_ticks(low: float, high: float, most: int) -> list[float]:
     step = next(each * power for each in (1, 2, 5, 10) if each * power >= rough)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
-    return [round(number * step, 12) for number in range(first, last + 1)]
+    ticks = (float(f"{number * step:.12g}") for number in range(first, last + 1))
+    return [tick for tick in ticks if low <= tick <= high]
 
 
 def _log_ticks(low: float, high: float) -> list[float]:

@@ -80,7 +80,9 @@ def test_the_command_to_repeat_is_never_wrapped(report: Report) -> None:
 
 
 def test_brackets_of_a_claim_are_no_markup(report: Report) -> None:
-    first = replace(report.findings[0], gate="[bold]", verdict=Verdict.FAIL, why="[red]x[/red]")
+    first = replace(
+        report.findings[0], reference="[bold]", verdict=Verdict.FAIL, why="[red]x[/red]"
+    )
     text = printed(replace(report, findings=(first,)))
     assert "[bold]" in text
     assert "[red]x[/red]" in text

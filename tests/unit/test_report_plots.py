@@ -72,6 +72,7 @@ def test_every_value_is_on_its_scale(values: list[float]) -> None:
 
 def test_ticks_are_round() -> None:
     assert Scale(0, 47, 0, 200).ticks() == [0, 10, 20, 30, 40]
+    assert Scale(0, 70, 0, 200).ticks() == [0, 20, 40, 60]
     assert Scale(900, 1.2e6, 0, 400, is_log=True).ticks() == [1e3, 1e4, 1e5, 1e6]
     assert [tick_text(each) for each in (0, 0.25, 950, 2e4, 1.5e6)] == [
         "0",
@@ -190,3 +191,5 @@ def test_samples_that_are_all_the_same_have_a_plot(value: int) -> None:
 def test_names_are_text_in_a_plot() -> None:
     shown = replace(finding(estimate=0.1), gate="<b>&", experiment='"')
     assert "<b>" not in (plots.change_intervals([shown], {}) or "")
+    odd = trial("a", 1, None, counters={'"x"': 1.0})
+    assert parsed(plots.series('"x"', [odd], ["a"])).get("aria-label", "").startswith('"x" of')
