@@ -6,6 +6,7 @@ import json
 import statistics
 import sys
 from collections.abc import Sequence
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,14 +64,14 @@ def compare(
     if they were made under the same conditions.
     """
     from lab.results.comparison import compare as compare_series
-    from lab.results.comparison import exit_code
+    from lab.results.comparison import exit_code, unmatched
 
     if not 0 < alpha < 0.5:
         raise InputError(f"--alpha {alpha:g}: above 0 and below 0.5, such as 0.01")
     before, after, notes = _sides(base, new, paired)
-    found = compare_series(
-        _only(before, metric), _only(after, metric), alpha=alpha, is_paired=paired
-    )
+    before, after = _only(before, metric, base), _only(after, metric, new)
+    found = compare_series(before, after, alpha=alpha, is_paired=paired)
+    notes += unmatched(before, after)
     if as_json:
         print(json.dumps({"alpha": alpha, "notes": notes, "metrics": list(map(_told, found))}))
     else:
@@ -104,34 +105,40 @@ def _sides(
     return before, after, notes
 
 
-def _only(series: Sequence[Series], metrics: Sequence[str] | None) -> Sequence[Series]:
+def _only(series: Sequence[Series], metrics: Sequence[str] | None, side: str) -> Sequence[Series]:
     if not metrics:
         return series
     known = dict.fromkeys(each.metric for each in series)
     for name in metrics:
         if name not in known:
-            raise InputError(f"no metric `{name}`: there are {', '.join(known)}")
+            raise InputError(f"no metric `{name}`: there are {', '.join(known)}", where=side)
     return [each for each in series if each.metric in metrics]
 
 
 def _told(each: Comparison) -> dict[str, Any]:
-    low, high = each.change.interval if each.change else (None, None)
+    change = each.change
+    low, high = change.interval if change else (inf, inf)
     return {
         "labels": each.variant,
         "metric": each.metric,
         "unit": each.unit,
         "better": each.better,
         "outcome": each.outcome,
-        "estimate": each.change.estimate if each.change else None,
-        "low": low,
-        "high": high,
-        "detectable": each.change.detectable if each.change else None,
+        "estimate": _finite(change.estimate if change else inf),
+        "low": _finite(low),
+        "high": _finite(high),
+        "detectable": _finite(change.detectable if change else inf),
         "separated": each.is_separated,
         "p_separated": each.p_separated,
         "base": each.base,
         "new": each.new,
         "why": each.why,
     }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity."""
+    return value if isfinite(value) else None
 
 
 def _print_reading(reading: Reading) -> None:

@@ -64,6 +64,16 @@ def compare(
     return [_judge(before, after, alpha, is_paired) for before, after in both]
 
 
+def unmatched(base: Sequence[Series], new: Sequence[Series]) -> list[str]:
+    """What only one side has, which no comparison tells of."""
+    both = _matched(base, new)
+    alone = (
+        ("first", [each for each in base if all(each is not before for before, _ in both)]),
+        ("second", [each for each in new if all(each is not after for _, after in both)]),
+    )
+    return [f"only the {side} has {_told(series)}" for side, series in alone if series]
+
+
 def exit_code(comparisons: Sequence[Comparison]) -> Exit:
     """FAILED for a regression, INCONCLUSIVE if nothing at all could be told."""
     outcomes = {each.outcome for each in comparisons}
@@ -89,7 +99,7 @@ def _judge(base: Series, new: Series, alpha: float, is_paired: bool) -> Comparis
     else:
         outcome = Outcome.INCONCLUSIVE
     return Comparison(
-        variant=base.variant,
+        variant=_variant(base, new),
         metric=base.metric,
         unit=base.unit,
         better=base.better,
@@ -101,6 +111,10 @@ def _judge(base: Series, new: Series, alpha: float, is_paired: bool) -> Comparis
         p_separated=p_separated,
         why=why,
     )
+
+
+def _variant(base: Series, new: Series) -> str:
+    return base.variant if base.labels == new.labels else f"{base.variant} -> {new.variant}"
 
 
 def _change(base: Boots, new: Boots, alpha: float, is_paired: bool) -> tuple[Change | None, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,11 @@ from lab.results.trial import Trial
 
 
 def is_run(path: Path) -> bool:
-    return (path / "run.json").is_file()
+    try:
+        return (path / "run.json").is_file()
+    except OSError:
+        # Reading it as a file will tell what is wrong with it.
+        return False
 
 
 def of_files(given: str) -> tuple[Series, ...]:
@@ -88,8 +93,9 @@ def _conditions(manifest: Manifest) -> Mapping[str, str]:
 
 
 def _split(given: str) -> tuple[str, str]:
-    if Path(given).exists():
-        return given, ""
+    with suppress(OSError):
+        if Path(given).exists():
+            return given, ""
     path, _, label = given.rpartition(":")
     return (path, label) if path else (given, "")
 

@@ -140,7 +140,24 @@ def test_sides_are_matched_by_labels_and_metric() -> None:
 
 def test_sides_of_one_label_each_are_compared() -> None:
     base, new = replace(series(*LOW), labels=("old",)), replace(series(*HIGH), labels=("new",))
-    assert judge(base, new).outcome is Outcome.IMPROVED
+    found = judge(base, new)
+    assert (found.outcome, found.variant) == (Outcome.IMPROVED, "old -> new")
+
+
+def test_one_label_is_not_compared_with_each_of_several() -> None:
+    several = [replace(series(*HIGH), labels=(name,)) for name in ("b", "c")]
+    with pytest.raises(InputError, match="nothing in common"):
+        comparison.compare([replace(series(*LOW), labels=("a",))], several)
+
+
+def test_what_only_one_side_has_is_told() -> None:
+    base = [series(*LOW), series(*LOW, metric="gone")]
+    new = [series(*HIGH), series(*HIGH, metric="added")]
+    assert comparison.unmatched(base, new) == [
+        "only the first has gone",
+        "only the second has added",
+    ]
+    assert comparison.unmatched(base, base) == []
 
 
 def test_a_part_of_a_file_is_chosen_by_its_label() -> None:
@@ -168,6 +185,21 @@ def test_the_command_compares_one_metric_as_json() -> None:
     assert forty["outcome"] == "improved"
     assert forty["low"] < 0.499 < forty["high"]
     assert forty["detectable"] > 0 and forty["separated"]
+
+
+def test_json_has_no_infinities(tmp_path: Path) -> None:
+    (tmp_path / "base.csv").write_text("rps,us\n1e-300,1\n1e300,1\n")
+    (tmp_path / "new.csv").write_text("rps,us\n1e300,1\n1e-300,1\n")
+    code, output = command("compare", tmp_path / "base.csv", tmp_path / "new.csv", "--json")
+    assert code == Exit.INCONCLUSIVE
+    assert "Infinity" not in output and json.loads(output)["metrics"][0]["high"] is None
+
+
+def test_the_command_tells_what_it_could_not_compare(tmp_path: Path) -> None:
+    (tmp_path / "base.csv").write_text("rps,us\n1,1\n2,1\n")
+    (tmp_path / "new.csv").write_text("rps,note\n1,\n2,\n")
+    _, output = command("compare", tmp_path / "base.csv", tmp_path / "new.csv")
+    assert "note: only the first has us" in output
 
 
 def test_the_command_says_if_nothing_can_be_told() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from datapath_agent.mechanisms.udp.figures import secnetperf_lines
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lab.cli import run
 from lab.errors import InputError
+from lab.guest.agent_client import Harness, MechanismRun, Metric, Result
 from lab.results.importers import fio
 from lab.results.importers.formats import FORMATS, read_file, read_files
 from lab.results.importers.source import Reading, Source
@@ -121,6 +124,14 @@ def test_several_fio_jobs_without_bins_have_no_percentiles(tmp_path: Path) -> No
     assert "read_latency_mean" in found and "read_latency_p50" not in found
 
 
+def test_bins_of_some_jobs_are_not_taken_for_those_of_all(tmp_path: Path) -> None:
+    text = (IMPORTS / "fio-two-jobs.json").read_text().replace('"bins"', '"no bins"', 1)
+    (tmp_path / "half.json").write_text(text)
+    reading = read_file(tmp_path / "half.json")
+    assert not reading.histograms
+    assert "read_latency_p50" not in only(reading, "mixed")
+
+
 def test_one_fio_job_reports_its_own_percentiles() -> None:
     found = only(read_file(RECORDED / "fio-randwrite.json"), "job")
     assert found["write_iops"] == 10952.023988
@@ -148,6 +159,13 @@ def test_iperf3_over_tcp() -> None:
         "throughput": pytest.approx(5.8059, abs=1e-4),
         "retransmits": 0,
     }
+
+
+def test_iperf3_in_both_directions(tmp_path: Path) -> None:
+    document = json.loads((RECORDED / "iperf3-client.json").read_text())
+    document["end"]["sum_received_bidir_reverse"] = {"bits_per_second": 2e9}
+    (tmp_path / "both.json").write_text(json.dumps(document))
+    assert only(read_file(tmp_path / "both.json"), "tcp", "streams=1")["throughput_back"] == 2
 
 
 def test_iperf3_over_udp() -> None:
@@ -190,8 +208,22 @@ def test_perftest_json_with_and_without_quotes() -> None:
     assert (latency["latency_p50"], latency["latency_p99_9"]) == (1.01, 4.12)
 
 
-def test_perftests_table() -> None:
-    assert only(read_file(RECORDED / "perftest-write-lat.txt"))["latency_mean"] == 13.02
+def test_perftests_table(tmp_path: Path) -> None:
+    text = (RECORDED / "perftest-write-lat.txt").read_text()
+    (tmp_path / "sizes.txt").write_text(text.replace(" 2   ", " 4  76824  26.04  19203.0\n 2   "))
+    found = read_file(tmp_path / "sizes.txt")
+    assert only(found, "bytes=2")["latency_mean"] == 13.02
+    assert only(found, "bytes=4")["latency_mean"] == 26.04
+
+
+def test_every_size_of_perftests_json_is_read(tmp_path: Path) -> None:
+    text = (IMPORTS / "perftest-bw.json").read_text()
+    results = text[text.index("results") : text.rindex("}")]
+    more = results.replace("65536", "128").replace("1030.25", "90.5")
+    (tmp_path / "all.json").write_text(text.replace(results, f"{results.rstrip()},\n{more}"))
+    found = read_file(tmp_path / "all.json")
+    assert only(found, "bytes=65536")["bandwidth"] == 1030.25
+    assert only(found, "bytes=128")["bandwidth"] == 90.5
 
 
 def test_diskspd_sums_threads_over_the_time_span() -> None:
@@ -252,6 +284,63 @@ def test_files_of_a_directory_are_runs_named_after_them(tmp_path: Path) -> None:
     assert len(throughput.boots) == 2
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fio-two-jobs.json",
+        "iperf3-udp.json",
+        "sockperf-full-log.csv",
+        "sockperf-latency.txt",
+        "diskspd.xml",
+    ],
+)
+def test_a_second_run_in_a_file_is_not_passed_over(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text((IMPORTS / name).read_text() * 2)
+    with pytest.raises(InputError, match=r"found (another|several)|junk after document"):
+        read_file(tmp_path / name)
+
+
+def test_messages_around_a_report_do_not_matter(tmp_path: Path) -> None:
+    text = (IMPORTS / "fio-two-jobs.json").read_text()
+    (tmp_path / "out.json").write_text(f"fio: some warning\n{text}\nDisk stats: none\n")
+    assert read_file(tmp_path / "out.json") == read_file(IMPORTS / "fio-two-jobs.json")
+
+
+def test_a_fault_below_a_message_has_the_line_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "out.json").write_text('fio: a warning\n{\n "fio version": 3,\n oops\n}\n')
+    with pytest.raises(InputError, match=r"out\.json:4:2: expected fio's JSON"):
+        read_file(tmp_path / "out.json")
+
+
+def lab_run(partial: bool = False) -> str:
+    result = Result(
+        workload="udp",
+        metrics=(Metric("rps", "1/s", "higher", 1234.0),),
+        samples={},
+        raw={"fio version": "not of a fio run"},
+        command="",
+        partial=partial,
+        mechanism=MechanismRun(
+            "udp", "latest", {}, {}, {}, "", Harness(1, 0, 1, ""), {}, ("Result: 1 RPS",)
+        ),
+    )
+    return json.dumps(
+        run.as_document(run.Place("mine", "client", "server", "tcg"), {"": [result, result]})
+    )
+
+
+def test_what_lab_run_keeps_is_read(tmp_path: Path) -> None:
+    (tmp_path / "out.json").write_text(lab_run())
+    (rps,) = read_file(tmp_path / "out.json").series
+    assert (rps.labels, rps.values, rps.ids) == (("udp", "latest", "tcg"), (1234, 1234), ("1", "2"))
+
+
+def test_a_lab_run_that_was_cut_short_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out.json").write_text(lab_run(partial=True))
+    with pytest.raises(InputError, match=r"runs\[0\] was cut short"):
+        read_file(tmp_path / "out.json")
+
+
 BROKEN = [
     ("secnetperf-published.txt", lambda t: t[:-150], r":\d+: expected a whole line of secnetperf"),
     ("secnetperf-program.txt", lambda t: t.replace("171.0", "many"), r":3: 50th: .*'many"),
@@ -259,6 +348,11 @@ BROKEN = [
     ("fio-two-jobs.json", lambda t: t.replace('"iops" :', '"x" :'), r"jobs\[0\].read.iops"),
     ("fio-two-jobs.json", lambda t: t.replace("10000.0", '"?"'), r"expected a number, found '\?'"),
     ("fio-two-jobs.json", lambda t: t.replace("10000.0", "NaN"), r"expected a number, found 'nan'"),
+    (
+        "fio-two-jobs.json",
+        lambda t: t.replace(": 9900,", ": -9,"),
+        r"bins.200704: expected a count",
+    ),
     ("iperf3-udp.json", lambda t: t[:-20], r":\d+:\d+: expected iperf3's JSON"),
     ("iperf3-udp.json", lambda t: t.replace('"end":\t{\n\t\t"streams"', '"e":{"s"'), "`end`"),
     ("sockperf-latency.txt", lambda t: t[:-60], r":\d+: expected <MIN>"),
@@ -292,6 +386,7 @@ def test_damage_is_told_with_its_place(
         (b"run,rps\n1\n", ":2: expected 2 columns, found 1"),
         (b"run,rps\n1,fast\n", ":2: rps: expected a number"),
         (b'run,rps\n1,"2', ":2: expected CSV"),
+        (b'{"format": "lab-import", "series": [{"runs": []}]}', r"series\[0\]: expected runs"),
         (b"rps,rps\n1,2\n", ":1: expected every column"),
     ],
 )

@@ -102,7 +102,9 @@ def _histogram(reports: list[Node]) -> Histogram:
         if bins is None:
             return ()
         for value, count in bins.items():
-            merged[bins.source.number(value, f"{bins.place}")] += int(count.number())
+            if count.number() < 0:
+                raise bins.source.fault(f"{count.place}: expected a count, found {count.value}")
+            merged[bins.source.number(value, bins.place)] += int(count.number())
     return tuple(sorted(merged.items()))
 
 

@@ -12,6 +12,7 @@ from lab.results.importers import (
     fio,
     gobench,
     iperf3,
+    labrun,
     own,
     perftest,
     secnetperf,
@@ -34,6 +35,7 @@ class Format:
 # The first that recognises a file reads it: what is unmistakable goes first.
 FORMATS = {
     "lab": Format("the JSON of `lab import --json`", own.recognises, own.read),
+    "labrun": Format("the runs of `lab run --out`", labrun.recognises, labrun.read),
     "fio": Format("fio's JSON or JSON+", fio.recognises, fio.read),
     "iperf3": Format("iperf3's JSON", iperf3.recognises, iperf3.read),
     "perftest": Format("perftest's JSON or table", perftest.recognises, perftest.read),
@@ -77,9 +79,12 @@ def _named(file: str, series: Series) -> Series:
 
 
 def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted(each for each in path.iterdir() if each.is_file() and each.name[0] != ".")
+    try:
+        if not path.is_dir():
+            return [path]
+        files = sorted(each for each in path.iterdir() if each.is_file() and each.name[0] != ".")
+    except OSError as error:
+        raise InputError(f"cannot read it: {error.strerror}", where=str(path)) from None
     if not files:
         raise InputError("no files to import", where=str(path))
     return files

@@ -34,6 +34,8 @@ def _tcp(end: Node) -> list[Figure]:
     # Only Linux and FreeBSD count them.
     if retransmits := end["sum_sent"].get("retransmits"):
         figures.append(Figure("retransmits", "segments", "lower", retransmits.number()))
+    if back := end.get("sum_received_bidir_reverse"):
+        figures.append(_throughput(back, "throughput_back"))
     return figures
 
 
@@ -47,5 +49,5 @@ def _udp(end: Node) -> list[Figure]:
     ]
 
 
-def _throughput(report: Node) -> Figure:
-    return Figure("throughput", "Gbit/s", "higher", report["bits_per_second"].number() / 1e9)
+def _throughput(report: Node, name: str = "throughput") -> Figure:
+    return Figure(name, "Gbit/s", "higher", report["bits_per_second"].number() / 1e9)

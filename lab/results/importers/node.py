@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, cast
 
 from lab.results.importers.source import Source
+from lab.results.series import Better
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,13 @@ class Node:
             raise self.source.fault(f"{self.place}: expected text, found {str(self.value)[:60]!r}")
         return self.value
 
+    def direction(self) -> Better:
+        match self.value:
+            case "higher" | "lower" as found:
+                return cast(Better, found)
+            case _:
+                raise self.source.fault(f"{self.place}: expected higher or lower")
+
     def _below(self, name: str) -> str:
         return f"{self.place}.{name}" if self.place else name
 
@@ -70,8 +78,7 @@ def parse(source: Source, tool: str) -> Node:
     start = source.text.find("{")
     text = source.text[max(0, start) :]
     try:
-        # A message may follow, too.
-        return Node(source, json.JSONDecoder().raw_decode(text)[0])
+        value, end = json.JSONDecoder().raw_decode(text)
     except json.JSONDecodeError as error:
         before = source.text[:start] if start > 0 else ""
         raise source.fault(
@@ -82,3 +89,11 @@ def parse(source: Source, tool: str) -> Node:
         ) from None
     except (RecursionError, ValueError) as error:
         raise source.fault(f"expected {tool}'s JSON: {error}") from None
+    # A message may follow, too, but not another run, which would be passed over.
+    if "{" in text[end:]:
+        raise source.fault(
+            "expected one document, found another",
+            line=source.text.count("\n", 0, max(0, start) + text.index("{", end)) + 1,
+            hint="give every run a file of its own",
+        )
+    return Node(source, value)

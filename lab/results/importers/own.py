@@ -7,7 +7,7 @@ from typing import Any
 from lab.results.importers import node
 from lab.results.importers.node import Node
 from lab.results.importers.source import Histogram, Reading, Source
-from lab.results.series import Better, Series
+from lab.results.series import Series
 
 FORMAT = "lab-import"
 
@@ -48,24 +48,17 @@ def read(source: Source) -> Reading:
 
 def _series(each: Node) -> Series:
     runs = list(each["runs"].elements())
+    boots = tuple(tuple(v.number() for v in run["values"].elements()) for run in runs)
+    if not (boots and all(boots)):
+        raise each.source.fault(f"{each.place}: expected runs, and values in every run")
     return Series(
         metric=each["metric"].text(),
         unit=each["unit"].text(),
-        better=_better(each["better"]),
-        boots=tuple(tuple(v.number() for v in run["values"].elements()) for run in runs),
+        better=each["better"].direction(),
+        boots=boots,
         ids=tuple(run["id"].text() for run in runs),
         labels=tuple(label.text() for label in each["labels"].elements()),
     )
-
-
-def _better(found: Node) -> Better:
-    match found.value:
-        case "higher":
-            return "higher"
-        case "lower":
-            return "lower"
-        case _:
-            raise found.source.fault(f"{found.place}: expected higher or lower")
 
 
 def _histogram(pairs: Node) -> Histogram:

@@ -30,6 +30,12 @@ def recognises(text: str) -> bool:
 def read(source: Source) -> Reading:
     """A run. Raises InputError if no message was answered, or the report has no end."""
     heading = _LOG_HEADING.search(source.text)
+    for is_one in (_LOG_HEADING, _DURATION):
+        if len(is_one.findall(source.text)) > 1:
+            raise source.fault(
+                "expected one report of one server, found several",
+                hint="give every run a file of its own",
+            )
     figures = _log(source, heading) if heading else _report(source)
     return Reading(run_series(figures))
 
