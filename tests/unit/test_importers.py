@@ -341,6 +341,14 @@ def test_a_lab_run_that_was_cut_short_is_refused(tmp_path: Path) -> None:
         read_file(tmp_path / "out.json")
 
 
+def test_several_tools_in_a_directory_are_kept_apart(tmp_path: Path) -> None:
+    for name in ("secnetperf-later.txt", "sockperf-latency.txt"):
+        (tmp_path / name).write_bytes((IMPORTS / name).read_bytes())
+    found = read_files([tmp_path])
+    assert only(found, "secnetperf")["latency_min"] == 63
+    assert only(found, "sockperf")["latency_min"] == 9.701
+
+
 BROKEN = [
     ("secnetperf-published.txt", lambda t: t[:-150], r":\d+: expected a whole line of secnetperf"),
     ("secnetperf-program.txt", lambda t: t.replace("171.0", "many"), r":3: 50th: .*'many"),

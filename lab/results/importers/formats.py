@@ -52,30 +52,39 @@ def read_file(path: Path, name: str | None = None) -> Reading:
 
     Raises InputError naming the file, and the place in it where that is known.
     """
-    source = load(path)
-    return _format(source, name).read(source)
+    return _read(path, name)[1]
 
 
 def read_files(paths: Sequence[Path], name: str | None = None) -> Reading:
     """What all files of `paths` and of the directories among them hold together.
 
     Every file is a run (or several, which its format tells apart): a run is named after its file
-    where there are several files.
+    where there are several files. Files of several formats are labelled with them, as two tools
+    may call different things alike.
     """
     files = [file for path in paths for file in _files(path)]
-    readings = [read_file(file, name) for file in files]
+    found = [_read(file, name) for file in files]
     if len(files) == 1:
-        return readings[0]
+        return found[0][1]
+    is_mixed = len({format for format, _ in found}) > 1
     series: list[Series] = []
     histograms: dict[str, Histogram] = {}
-    for file, reading in zip(files, readings, strict=True):
-        series += [_named(file.name, each) for each in reading.series]
+    for file, (format, reading) in zip(files, found, strict=True):
+        label = (format,) if is_mixed else ()
+        series += [_of_file(file.name, label, each) for each in reading.series]
         histograms |= {f"{file.name} {key}": each for key, each in reading.histograms.items()}
     return Reading(merged(series), histograms)
 
 
-def _named(file: str, series: Series) -> Series:
-    return replace(series, ids=tuple(f"{file}:{each}" if each else file for each in series.ids))
+def _of_file(file: str, label: tuple[str, ...], series: Series) -> Series:
+    ids = tuple(f"{file}:{each}" if each else file for each in series.ids)
+    return replace(series, ids=ids, labels=(*label, *series.labels))
+
+
+def _read(path: Path, name: str | None) -> tuple[str, Reading]:
+    source = load(path)
+    found = _format(source, name)
+    return found, FORMATS[found].read(source)
 
 
 def _files(path: Path) -> list[Path]:
@@ -90,15 +99,15 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _format(source: Source, name: str | None) -> Format:
+def _format(source: Source, name: str | None) -> str:
     if name is not None:
         if name not in FORMATS:
             raise InputError(f"--format {name}: it is one of {', '.join(FORMATS)}")
-        return FORMATS[name]
+        return name
     if not source.text.strip():
         raise source.fault("expected results, found an empty file")
-    for candidate in FORMATS.values():
+    for key, candidate in FORMATS.items():
         if candidate.recognises(source.text):
-            return candidate
+            return key
     known = ", ".join(f"{each.what} ({key})" for key, each in FORMATS.items())
     raise source.fault(f"expected one of: {known}", line=1, hint="name it with --format")
