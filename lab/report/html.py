@@ -82,6 +82,7 @@ def html(report: Report) -> str:
         sections=[section(report, name, each) for name, each in report.experiments.items()],
         boots=report.boots,
         logs={boot.number: logs(report.directory, boot) for boot in report.boots},
+        warnings={f"boot {boot.number}: {each}" for boot in report.boots for each in boot.warnings},
         warned=[boot for boot in report.boots if boot.warnings],
         legend_mark=plots.legend_mark,
         most_open=MOST_OPEN_PLOTS,

@@ -33,9 +33,12 @@ def print_report(report: Report, console: Console | None = None) -> None:
     # What is no terminal is taken to be 80 columns wide: too narrow for a log to be read well.
     console = console or Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     console.print(Text(head(report), style="bold"), soft_wrap=True)
+    noted = {note for finding in report.findings for note in finding.notes}
     for boot in report.boots:
         for warning in boot.warnings:
-            _line(console, f"boot {boot.number}: {warning}")
+            line = f"boot {boot.number}: {warning}"
+            if line not in noted:
+                _line(console, line)
     for name, experiment in report.experiments.items():
         findings = report.of(name)
         title = f"{name}: {experiment.what}" if experiment.what else name

@@ -11,6 +11,8 @@ from lab.experiments.findings import Finding, Verdict
 from lab.report.model import Report
 
 NOTHING = "-"
+# Of two or three noisy boots an interval may reach to the billions: more digits say no more.
+MOST_SHARE = 100.0
 
 # Words may follow, another percentage may not: a range is not one change.
 _CHANGE = re.compile(r"([+\u2212-])\s*([0-9]+(?:\.[0-9]+)?)\s*%(?:\s[^%]*)?")
@@ -27,7 +29,9 @@ def percent(share: float, *, sign: bool = False) -> str:
     """`0.1234` -> `12.3 %`, or with `sign` `+12.3 %`."""
     if not math.isfinite(share):
         return "unbounded"
-    digits = 0 if abs(share) >= 10 or share in (0, 1) else 1
+    if share > MOST_SHARE:
+        return f"> {percent(MOST_SHARE, sign=sign)}"
+    digits = 0 if abs(share) >= 10 or abs(share) in (0, 1) else 1
     return f"{share * 100:{'+' if sign and share else ''},.{digits}f} %"
 
 

@@ -187,6 +187,7 @@ def test_figures_of_each_kind() -> None:
     change = finding(estimate=0.1234, low=-0.01, high=float("inf"))
     assert wording.measured(change) == "+12.3 %"
     assert wording.interval(change) == "-1.0 % .. unbounded"
+    assert wording.interval(finding(low=-1, high=1.2e10)) == "-100 % .. > +10,000 %"
     value = finding(kind="value", estimate=12345.6, low=0.001234, high=2)
     assert wording.measured(value) == "12,346 us"
     assert wording.interval(value) == "0.001234 .. 2"
@@ -201,3 +202,10 @@ def test_a_note_that_several_gates_have_is_said_once(report: Report) -> None:
     text = printed(replace(report, findings=noted))
     assert text.count(note) == 1
     assert f"5 gates: {note}" in text
+
+
+def test_a_warning_that_a_gate_notes_is_said_once(report: Report) -> None:
+    warning = report.boots[2].warnings[0]
+    noted = replace(report.findings[0], notes=(f"boot 3: {warning}",))
+    assert printed(replace(report, findings=(noted,))).count(f"boot 3: {warning}") == 1
+    assert f"boot 3: {warning}" in printed(report)

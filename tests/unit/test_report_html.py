@@ -94,6 +94,14 @@ def test_every_gate_and_trial_is_there(page: Page, run: Report) -> None:
     assert all(value in page.text for value in run.manifest.fingerprint.values())
 
 
+def test_a_note_that_the_head_has_is_not_said_again(run: Report) -> None:
+    note = f"boot 3: {run.boots[2].warnings[0]}"
+    noted = tuple(replace(each, notes=(note, "boot 6 broke")) for each in run.of("inside"))
+    text = Page(html(replace(run, findings=noted))).text
+    assert text.count(note) == 1
+    assert text.count("5 gates: boot 6 broke") == 1
+
+
 def test_what_guests_say_is_text(run: Report) -> None:
     assert "<b>" not in html(run)
 
