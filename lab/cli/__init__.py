@@ -13,6 +13,7 @@ import typer.core
 
 from lab.cli import (
     access,
+    calibrate,
     check,
     doctor,
     history,
@@ -51,6 +52,7 @@ app.command()(lifecycle.reap)
 app.command()(check.check)
 app.command()(run.run)
 app.command()(validate.validate)
+app.command()(calibrate.calibrate)
 app.command()(judge.judge)
 app.command()(report.report)
 app.command()(history.history)

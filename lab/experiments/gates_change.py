@@ -27,8 +27,6 @@ def effect(
     sides = (comparison.variant.boots, comparison.baseline.boots)
     apart = is_above(*sides) if sign > 0 else is_above(*reversed(sides))
     change = comparison.change
-    if separated and not apart:
-        return _outcome(comparison, Verdict.FAIL, f"ranges overlap: {_ranges(comparison)}")
     by_ranges = separated and apart and comparison.separation_p <= alpha
     if change is None:
         return _outcome(comparison, Verdict.INCONCLUSIVE, comparison.missing)
@@ -47,6 +45,10 @@ def effect(
             f"{_interval(change)} is not clearly short of {percent(sign * least)}",
             sign * least,
         )
+    if separated and not apart:
+        # Of a few noisy trials a single one may overlap: that refutes nothing.
+        why = f"{_interval(change)}, but ranges overlap: {_ranges(comparison)}"
+        return _outcome(comparison, Verdict.INCONCLUSIVE, why)
     if not shown:
         limit = "no change" if least >= 0 else percent(sign * least)
         return _unsettled(

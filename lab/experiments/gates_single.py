@@ -7,7 +7,7 @@ from math import ceil
 
 from lab.experiments.figures import Figures
 from lab.experiments.findings import Verdict
-from lab.experiments.outcome import Outcome, number, with_unit
+from lab.experiments.outcome import Outcome, number, trials_of, with_unit
 from lab.stats import binomial, intervals
 from lab.topology.experiment import Bound
 
@@ -25,12 +25,12 @@ def rate(figures: Figures, bound: Bound, alpha: float) -> Outcome:
     share = count / trials
     low, high = binomial.interval(count, trials, alpha)
     detectable = binomial.detectable(trials, alpha)
-    why = f"{count} of {trials} trials ({low:.3g} .. {high:.3g})"
+    why = f"{count} of {trials_of(trials)} ({low:.3g} .. {high:.3g})"
     more_boots = None
     verdict = Verdict.PASS
     if bound.relation == "==":
         if bound.holds(share):
-            why += f"; {trials} trials would have shown a rate of {detectable:.2g}"
+            why += f"; {trials_of(trials)} would have shown a rate of {detectable:.2g}"
         else:
             verdict = Verdict.FAIL
     elif not bound.holds(share):
@@ -90,11 +90,11 @@ def each(figures: Figures, bound: Bound, unit: str, alpha: float) -> Outcome:
     violating = [each for each in figures.all if not bound.holds(each.value)]
     trials = len(figures.all)
     lowest, highest = _range(figures.values)
-    why = f"{trials} trials: {with_unit(lowest, unit)} .. {with_unit(highest, unit)}"
+    why = f"{trials_of(trials)}: {with_unit(lowest, unit)} .. {with_unit(highest, unit)}"
     if violating:
         first = violating[0]
         why = (
-            f"{len(violating)} of {trials} trials: {with_unit(first.value, unit)} in trial"
+            f"{len(violating)} of {trials_of(trials)}: {with_unit(first.value, unit)} in trial"
             f" {first.number} of boot {first.boot}; all are {with_unit(lowest, unit)} .."
             f" {with_unit(highest, unit)}"
         )

@@ -34,8 +34,14 @@ class Outcome:
     trials: int = 0
 
 
+# Of two or three noisy boots an interval may reach to the billions: more digits say no more.
+MOST_SHARE = 100.0
+
+
 def percent(share: float) -> str:
-    """`0.125` -> `+12.5 %`."""
+    """`0.125` -> `+12.5 %`; beyond MOST_SHARE only that it is."""
+    if share > MOST_SHARE:
+        return f"> {percent(MOST_SHARE)}"
     number = share * 100
     return f"{number:+,.1f} %" if abs(number) < 100 else f"{number:+,.0f} %"
 
@@ -50,4 +56,8 @@ def number(value: float) -> str:
 
 
 def with_unit(value: float, unit: str) -> str:
-    return f"{number(value)} {unit}".rstrip()
+    return number(value) if unit == "ratio" else f"{number(value)} {unit}".rstrip()
+
+
+def trials_of(count: int) -> str:
+    return "1 trial" if count == 1 else f"{count} trials"

@@ -102,10 +102,12 @@ class Collector:
         self.boots = {boot.number: boot for boot in run.boots()}
         self._done = 0
         self._left_of_all = 0
-        self._spent_s: list[float] = []
+        self._start_s = 0.0
 
     def collect(self, planned: Sequence[PlannedBoot]) -> None:
         """Run all that is missing of `planned`. Raises LabError where the lab stays broken."""
+        self._start_s = time.monotonic()
+        self._done = 0
         self._left_of_all = sum(len(remaining(each, self.trials)) for each in planned)
         broken = 0
         for each in planned:
@@ -179,7 +181,6 @@ class Collector:
                 self._run.append_trial(trial)
             self.trials.append(trial)
             self._done += 1
-            self._spent_s.append(trial.elapsed_s)
             if trial.error:
                 self._progress.say(f"{slot.experiment}: {slot.variant}: {trial.error}")
             check_metrics(self._environment.loaded, self._experiments, self.trials, slot)
@@ -187,11 +188,13 @@ class Collector:
     def _outlook(self) -> str:
         """Which trial this is, and how long the rest takes if it takes as long as those before."""
         place = f"trial {self._done + 1} of {max(self._left_of_all, self._done + 1)}"
-        if not self._spent_s:
+        if not self._done:
             return place
-        mean_s = sum(self._spent_s) / len(self._spent_s)
+        # Boots are in it, too.
+        mean_s = (time.monotonic() - self._start_s) / self._done
         left_s = mean_s * max(0, self._left_of_all - self._done)
-        return f"{place}, {left_s / 60:.0f} min left"
+        left = f"{left_s / 60:.0f} min" if left_s >= 120 else f"{left_s:.0f} s"
+        return f"{place}, {left} left"
 
     def _keep(self, boot: Boot) -> None:
         self.boots[boot.number] = boot

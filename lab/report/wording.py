@@ -8,12 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from lab.experiments.findings import Finding, Verdict
+from lab.experiments.outcome import MOST_SHARE
 from lab.report.model import Report
 
 NOTHING = "-"
-# Of two or three noisy boots an interval may reach to the billions: more digits say no more.
-MOST_SHARE = 100.0
-
 # Words may follow, another percentage may not: a range is not one change.
 _CHANGE = re.compile(r"([+\u2212-])\s*([0-9]+(?:\.[0-9]+)?)\s*%(?:\s[^%]*)?")
 

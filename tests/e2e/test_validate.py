@@ -26,7 +26,7 @@ guests:
   one: {memory: 512MiB, vcpus: 2}
 experiments:
   loopback:
-    workload: {engine: udp, runtime_s: 0.3, idle_s: 0, null_s: 0.02}
+    workload: {engine: udp, runtime_s: 0.3, idle_s: 0, null_s: 0.05}
     variants:
       queued: {preset: main}
       inline: {preset: latest}
@@ -112,7 +112,7 @@ def test_a_metric_that_nothing_measures_is_named_with_its_line(
         "validate", str(tiny), "--runs", str(tmp_path / "runs"), "--only", "loopback"
     )
     assert done.returncode == 2, done.stdout + done.stderr
-    assert "tiny.yaml:16: gate `rate` is about `rpm`" in done.stderr
+    assert "tiny.yaml:15: gate `rate` is about `rpm`" in done.stderr
     assert "did you mean `rps`?" in done.stderr
     (run,) = runs_in(tmp_path / "runs")
     assert RunDirectory(run).trials(), "what was measured is lost"
