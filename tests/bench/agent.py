@@ -22,7 +22,7 @@ from lab.deadline import Deadline
 from lab.progress import Progress
 from lab.running import RunningLab
 from tests.bench.command import run
-from tests.bench.criteria import topology_lab
+from tests.bench.labs import topology_lab
 from tests.bench.speed.common import Row
 
 PARTS = ("storage", "bulk", "ping_pong", "verbs")

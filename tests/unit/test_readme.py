@@ -18,3 +18,20 @@ def test_the_sample_topology_is_accepted() -> None:
     loaded = parse(sample[1], ROOT / "sample.yaml")
     check(loaded, None)
     look_up(loaded)
+
+
+def test_the_sample_experiment_is_accepted() -> None:
+    sample = re.search(
+        r"```yaml\n(experiments:.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
+    assert sample
+    guests = (
+        "name: t\n"
+        "guests:\n"
+        "  client: &guest {disks: {data0: {size: 1GiB}}, nics: {lan0: {segment: lan}}}\n"
+        "  server: *guest\n"
+        "segments: {lan: {}}\n"
+    )
+    loaded = parse(guests + sample[1], ROOT / "sample.yaml")
+    check(loaded, None)
+    assert set(loaded.topology.experiments) == {"transmit"}
