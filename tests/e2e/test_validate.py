@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.e2e.support import COMMAND_S, LAB, ROOT, lab_command
 
 NoTraces = Callable[[], None]
 KILLS = 10
+KILL_EVERY_S = 1.8
 
 TOPOLOGY = """\
 name: tiny
@@ -49,6 +51,10 @@ def tiny(tmp_path: Path) -> Path:
 
 def runs_in(path: Path) -> list[Path]:
     return sorted(each.parent for each in path.glob("*/run.json"))
+
+
+def has_begun_boot(runs: Path, number: int) -> bool:
+    return any(len(RunDirectory(run).boots()) >= number for run in runs_in(runs))
 
 
 def verdicts(run: Path) -> Any:
@@ -126,16 +132,18 @@ def test_killed_at_ten_points_it_resumes_and_loses_nothing(
     runs = tmp_path / "runs"
     words = ["validate", str(tiny), "--runs", str(runs), "--seed", "5"]
     kept: list[Any] = []
+    boots = 0
     for kill in range(KILLS):
         command = subprocess.Popen(
             [LAB, *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        # A trial takes about two seconds, a boot some eight before it.
-        Deadline(COMMAND_S).poll(lambda: runs_in(runs), "the run's directory")
-        time.sleep(9.0 + 0.45 * kill)
+        Deadline(COMMAND_S).poll(partial(has_begun_boot, runs, boots + 1), "the next boot to begin")
+        # From its first moment to its second round of trials.
+        time.sleep(KILL_EVERY_S * kill)
         command.send_signal(signal.SIGKILL)
         command.wait()
         (run,) = runs_in(runs)
+        boots = len(RunDirectory(run).boots())
         trials = RunDirectory(run).trials()
         assert trials[: len(kept)] == kept, "a finished trial is lost or changed"
         kept = trials
