@@ -131,18 +131,22 @@ class GateTest(pytest.Item):
         self.add_marker(pytest.mark.timeout(0))
 
     def runtest(self) -> None:
-        from lab.experiments.findings import Verdict
-
         assert self.parent and isinstance(self.parent.parent, TopologyFile)
-        finding = self.parent.parent.finding(self.experiment, self.name)
-        said = f"{finding.verdict}: {finding.claim}" + (f"; {finding.why}" if finding.why else "")
-        match finding.verdict:
-            case Verdict.FAIL | Verdict.BROKEN_LAB | Verdict.NOTHING_MEASURED:
-                pytest.fail(said, pytrace=False)
-            case Verdict.INCONCLUSIVE:
-                pytest.skip(said)
-            case Verdict.KNOWN:
-                pytest.xfail(said)
+        tell(self.parent.parent.finding(self.experiment, self.name))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         return self.path, None, f"{self.experiment}::{self.name}"
+
+
+def tell(finding: Finding) -> None:
+    """A finding as pytest's outcomes: fail, skip, xfail, or nothing for a pass and a report."""
+    from lab.experiments.findings import Verdict
+
+    said = f"{finding.verdict}: {finding.claim}" + (f"; {finding.why}" if finding.why else "")
+    match finding.verdict:
+        case Verdict.FAIL | Verdict.BROKEN_LAB | Verdict.NOTHING_MEASURED:
+            pytest.fail(said, pytrace=False)
+        case Verdict.INCONCLUSIVE:
+            pytest.skip(said)
+        case Verdict.KNOWN:
+            pytest.xfail(said)

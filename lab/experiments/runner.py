@@ -172,6 +172,7 @@ class Collector:
                         slot,
                         boot=boot.number,
                         planned_boot=boot.planned_boot,
+                        deadline=self._deadline,
                         on_progress=step.note if self._progress.is_live else None,
                     )
                 except GuestLost as error:

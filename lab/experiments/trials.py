@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lab.errors import LabError
+from lab.deadline import Deadline
+from lab.errors import InputError, LabError
 from lab.experiments import noise
 from lab.experiments.design import Slot
 from lab.experiments.parameters import engine_of, parameters_of
@@ -58,9 +59,13 @@ def take(
     *,
     boot: int,
     planned_boot: int,
+    deadline: Deadline,
     on_progress: OnProgress | None,
 ) -> Trial:
-    """Run `slot` once. What the agent refuses or fails is a Trial, too; raises GuestLost."""
+    """Run `slot` once. What the agent refuses or fails is a Trial, too.
+
+    Raises GuestLost, and InputError for what cannot be asked of these guests at all.
+    """
     variant = experiment.variants[slot.variant]
     workload = experiment.workload
     trial = Trial(slot.experiment, slot.variant, boot, planned_boot, slot.number, now(), 0.0)
@@ -73,10 +78,12 @@ def take(
                 parameters_of(experiment, slot.variant),
                 guest=variant.guest or workload.guest,
                 peer=variant.peer or workload.peer,
-                deadline=lab.scaled(experiment.timeout_s),
+                deadline=deadline.within(lab.scaled(experiment.timeout_s).remaining_s),
                 on_progress=on_progress,
                 agent=agent_path(slot.experiment, slot.variant, experiment),
             )
+    except InputError:
+        raise
     except LabError as error:
         trial = replace(trial, elapsed_s=round(time.monotonic() - start_s, 3), error=str(error))
         if isinstance(error, AgentError):
