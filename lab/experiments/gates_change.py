@@ -37,12 +37,12 @@ def effect(
     must_exceed = min(least, 0.0)
     shown = low > must_exceed or by_ranges
     if high < least or (least >= 0 and high <= 0):
-        why = f"{_interval(change)} falls short of {percent(sign * least)}"
+        why = f"{_interval(change)} falls short of {_limit(sign * least)}"
         return _outcome(comparison, Verdict.FAIL, why)
     if gain < least:
         return _unsettled(
             comparison,
-            f"{_interval(change)} is not clearly short of {percent(sign * least)}",
+            f"{_interval(change)} is not clearly short of {_limit(sign * least)}",
             sign * least,
         )
     if separated and not apart:
@@ -50,10 +50,8 @@ def effect(
         why = f"{_interval(change)}, but ranges overlap: {_ranges(comparison)}"
         return _outcome(comparison, Verdict.INCONCLUSIVE, why)
     if not shown:
-        limit = "no change" if least >= 0 else percent(sign * least)
-        return _unsettled(
-            comparison, f"{_interval(change)} does not exclude {limit}", sign * must_exceed
-        )
+        why = f"{_interval(change)} does not exclude {_limit(sign * must_exceed)}"
+        return _unsettled(comparison, why, sign * must_exceed)
     difference = abs(_mean(comparison.variant.values) - _mean(comparison.baseline.values))
     if least >= 0 and least_claimed is not None and difference < least_claimed:
         why = (
@@ -136,6 +134,10 @@ def _plain_change(comparison: Comparison) -> float | None:
 def _interval(change: Change) -> str:
     low, high = change.interval
     return f"{percent(change.estimate)} ({percent(low)} .. {percent(high)})"
+
+
+def _limit(change: float) -> str:
+    return percent(change) if change else "no change"
 
 
 def _ranges(comparison: Comparison) -> str:

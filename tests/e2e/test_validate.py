@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -163,6 +165,46 @@ def test_killed_at_ten_points_it_resumes_and_loses_nothing(
     assert lab_command("judge", str(copy)).returncode == 0
     assert lab_command("report", str(copy)).returncode == 0
     assert verdicts(copy) == verdicts(run)
+
+
+def test_a_guest_that_is_lost_costs_its_boot_and_no_sample(
+    tiny: Path, tmp_path: Path, no_traces: NoTraces
+) -> None:
+    runs = tmp_path / "runs"
+    words = ["validate", str(tiny), "--runs", str(runs), "--profile", "full"]
+    command = subprocess.Popen(
+        [LAB, *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    Deadline(COMMAND_S).poll(
+        lambda: any(RunDirectory(run).trials() for run in runs_in(runs)), "the first trial"
+    )
+    (pid,) = qemu_pids_of("lab-tiny-")
+    os.kill(pid, signal.SIGKILL)
+    _, said = command.communicate(timeout=COMMAND_S)
+    assert command.returncode == 0, said
+    (path,) = runs_in(runs)
+    run = RunDirectory(path)
+    broken, *others = run.boots()
+    assert broken.error and "guest one" in broken.error
+    assert not any(boot.error for boot in others)
+    # The round that was cut short was run again, in a boot of its own.
+    whole = {
+        (each.planned_boot, each.variant, each.number) for each in run.trials() if each.is_whole
+    }
+    assert whole == {(boot, variant, n) for boot in (1, 2) for variant in VARIANTS for n in (1, 2)}
+    assert (run.log_directory(broken.number) / "one.console.log").stat().st_size
+    assert "1 of them broken" in lab_command("judge", str(path)).stdout
+    no_traces()
+
+
+def qemu_pids_of(prefix: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if f"guest={prefix}".encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+    return found
 
 
 VARIANTS = ("queued", "inline", "four")
