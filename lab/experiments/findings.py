@@ -81,12 +81,8 @@ class Finding:
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:
-    """The one that decides; NOTHING_MEASURED without any that claims something."""
-    claims = [each for each in verdicts if each is not Verdict.REPORTED]
-    for verdict in _EXITS:
-        if verdict in claims:
-            return verdict
-    return Verdict.NOTHING_MEASURED
+    """The one that decides; REPORTED where nothing is claimed, NOTHING_MEASURED without any."""
+    return next((each for each in _EXITS if each in verdicts), Verdict.NOTHING_MEASURED)
 
 
 def exit_code(verdict: Verdict) -> Exit:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from lab.cli import app
 from lab.errors import Exit, InputError
 from lab.experiments.aa import identical
+from lab.experiments.findings import Verdict, worst
 from lab.experiments.judging import experiments_of
 from lab.results.run_directory import Manifest
 from lab.topology.lint import check
@@ -74,3 +75,19 @@ def test_a_sequential_run_may_go_on_to_twice_the_boots() -> None:
     }
     sequential = Manifest("i", "t", "s", "full", 1, "", "", "tcg", {}, sequential=True)
     assert experiments_of(sequential, loaded)["transmit"].boots == 2 * planned
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "decides"),
+    [
+        ([], Verdict.NOTHING_MEASURED),
+        ([Verdict.REPORTED], Verdict.REPORTED),
+        ([Verdict.REPORTED, Verdict.PASS, Verdict.KNOWN], Verdict.PASS),
+        ([Verdict.PASS, Verdict.INCONCLUSIVE], Verdict.INCONCLUSIVE),
+        ([Verdict.INCONCLUSIVE, Verdict.NOTHING_MEASURED], Verdict.NOTHING_MEASURED),
+        ([Verdict.NOTHING_MEASURED, Verdict.BROKEN_LAB], Verdict.BROKEN_LAB),
+        ([Verdict.BROKEN_LAB, Verdict.FAIL, Verdict.PASS], Verdict.FAIL),
+    ],
+)
+def test_the_worst_verdict_decides(verdicts: list[Verdict], decides: Verdict) -> None:
+    assert worst(verdicts) is decides
