@@ -39,8 +39,11 @@ def validate(
         list[Path] | None, typer.Argument(help="Topology files with `experiments:`.")
     ] = None,
     profile: Annotated[
-        str, typer.Option(help="full, or quick: fewer and shorter trials.", metavar="PROFILE")
-    ] = "full",
+        str | None,
+        typer.Option(
+            help="quick (fewer and shorter trials), or full, the default.", metavar="PROFILE"
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Fixes the order of trials; random without it.", min=0)
     ] = None,
@@ -66,7 +69,7 @@ def validate(
     from lab.topology.lint import check
     from lab.topology.load import load
 
-    if profile not in PROFILES:
+    if profile not in (None, *PROFILES):
         raise InputError(f"--profile {profile}: it is quick or full")
     if accel not in ACCELERATORS:
         raise InputError(f"--accel {accel}: it is auto, kvm or tcg")
@@ -75,9 +78,14 @@ def validate(
     deadline = Deadline(seconds_option("--timeout", timeout))
     progress = Progress()
     if resume:
+        if profile or only or sequential or seed is not None:
+            raise InputError(
+                "--resume goes on with what the run was begun with",
+                hint="leave --profile, --seed, --only and --sequential out",
+            )
         return int(_resume(resume, progress, deadline))
     wanted = Wanted(
-        profile=profile,  # type: ignore[arg-type]
+        profile=profile or "full",  # type: ignore[arg-type]
         seed=randbelow(2**31) if seed is None else seed,
         accelerator=accel,  # type: ignore[arg-type]
         sequential=sequential,
@@ -104,6 +112,7 @@ def _validate(
     for loaded in topologies:
         progress.say(f"validating {loaded.path}")
         run, environment = begin(loaded, wanted, runs, progress=progress, deadline=deadline)
+        progress.say(f"run: {run.path} (cut short, it goes on with --resume {run.path})")
         error = collect(run, environment, progress=progress, deadline=deadline)
         report, code = _judge(run, error)
         reports.append(report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date
 
+from lab.errors import InputError
 from lab.experiments.design import effective
 from lab.experiments.findings import Finding, Verdict
 from lab.experiments.gates import judge
@@ -67,6 +68,12 @@ def report_of(run: RunDirectory, loaded: LoadedTopology, today: date) -> Report:
     manifest = run.manifest
     experiments = experiments_of(manifest, loaded)
     trials, boots = run.trials(), run.boots()
+    for name in {trial.experiment for trial in trials} - experiments.keys():
+        raise InputError(
+            f"the run measured experiment `{name}`, which this topology does not have",
+            where=str(loaded.path),
+            hint=f"judge by an edited copy of {run.topology_path}",
+        )
     findings = judge_run(manifest, experiments, trials, boots, today)
     return Report(
         directory=run.path,

@@ -11,13 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
-import yaml
-
 from lab.bringup import bound_lab
 from lab.deadline import Deadline
 from lab.errors import InputError, LabError
 from lab.experiments import noise
-from lab.experiments.design import UNPATCHED, PlannedBoot, Slot, patched, remaining
+from lab.experiments.design import UNPATCHED, PlannedBoot, Slot, remaining
 from lab.experiments.trials import GuestLost, now, put_agents, take
 from lab.preparation import Prepared, WantedAccelerator, prepare
 from lab.progress import Progress
@@ -25,8 +23,9 @@ from lab.results.run_directory import Boot, CannotWrite, RunDirectory
 from lab.results.trial import Trial
 from lab.running import RunningLab
 from lab.topology.experiment import Experiment
-from lab.topology.load import LoadedTopology, parse
-from lab.topology.problem import Problem, TopologyError, did_you_mean
+from lab.topology.load import LoadedTopology
+from lab.topology.problem import did_you_mean
+from lab.topology.variants import with_patch
 
 # A lab that breaks twice in a row is not going to be repaired by a third boot.
 BROKEN_IN_A_ROW = 2
@@ -66,18 +65,7 @@ class Environment:
         if group == UNPATCHED:
             return self.loaded
         experiment, _, variant = group.partition("/")
-        patch = self.loaded.topology.experiments[experiment].variants[variant].topology
-        assert patch
-        # The text is a topology of its own: lines of the user's file do not apply to it.
-        text = yaml.safe_dump(patched(self.loaded.tree.data, patch), sort_keys=False)
-        where = self.loaded.where(("experiments", experiment, "variants", variant, "topology"))
-        try:
-            return parse(text, self.loaded.path)
-        except TopologyError as error:
-            raise TopologyError(
-                Problem(where, f"with this patch: {each.message}", each.hint)
-                for each in error.problems
-            ) from None
+        return with_patch(self.loaded, experiment, variant)
 
 
 class Collector:

@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
 from lab.deadline import Deadline
 from lab.errors import InputError, LabError
 from lab.host.locks import locked
@@ -104,19 +106,21 @@ class RunDirectory:
         path = self.path / "run.json"
         try:
             document = json.loads(path.read_text())
-            if document["format"] > FORMAT:
+            if int(document["format"]) > FORMAT:
                 raise InputError(
                     f"a run of format {document['format']}; this lab reads up to {FORMAT}",
                     where=str(path),
                     hint="use the lab that wrote it, or a newer one",
                 )
-            return Manifest(**{**document, "only": tuple(document["only"])})
+            return TypeAdapter(Manifest).validate_python(document)
         except OSError as error:
             raise InputError(
                 f"no run: {error.strerror}", where=str(path), hint="give a run's directory"
             ) from None
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"not a run's manifest: {error}", where=str(path)) from None
+            raise InputError(
+                f"not a run's manifest: {_first_line(error)}", where=str(path)
+            ) from None
 
     def trials(self) -> list[Trial]:
         """Every trial that was finished, whole or not, in the order of their time."""
@@ -124,7 +128,7 @@ class RunDirectory:
 
     def boots(self) -> list[Boot]:
         """Every boot that was made, its last state."""
-        boots = _lines(self._boots_path, lambda each: Boot(**each))
+        boots = _lines(self._boots_path, TypeAdapter(Boot).validate_python)
         return list({boot.number: boot for boot in boots}.values())
 
     def log_directory(self, boot: int) -> Path:
@@ -188,7 +192,15 @@ def _lines(path: Path, read: Callable[[Any], T]) -> Iterator[T]:
             yield read(json.loads(line))
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
-                f"a damaged result: {error}",
+                f"a damaged result: {_first_line(error)}",
                 where=f"{path}:{number}",
                 hint="remove the line to go on without it",
             ) from None
+
+
+def _first_line(error: Exception) -> str:
+    """What is wrong, in a line: pydantic would tell of every field, and of its own web page."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return str(error)

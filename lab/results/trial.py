@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from math import isfinite
 from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 from lab.guest.agent_client import Metric
 
@@ -60,7 +64,14 @@ class Trial:
         return asdict(self)
 
 
-def trial_from_dict(document: Mapping[str, Any]) -> Trial:
-    """The inverse of `as_dict`. Raises TypeError, KeyError or ValueError for anything else."""
-    metrics = tuple(Metric(**each) for each in document["metrics"])
-    return Trial(**{**document, "metrics": metrics})
+def trial_from_dict(document: Any) -> Trial:
+    """The inverse of `as_dict`. Raises ValueError for anything else, types and all."""
+    trial: Trial = _adapter().validate_python(document)
+    if not all(isfinite(metric.value) for metric in trial.metrics):
+        raise ValueError("a metric is no finite number")
+    return trial
+
+
+@cache
+def _adapter() -> TypeAdapter[Trial]:
+    return TypeAdapter(Trial)

@@ -132,7 +132,7 @@ class Gate(Model):
     direction: Direction | None = None
     effect: Share | None = None
     separated: bool = False
-    within: Share | None = None
+    within: Annotated[Share, Field(gt=0)] | None = None
     rate: BoundText | None = None
     value: BoundText | None = None
     each: BoundText | None = None

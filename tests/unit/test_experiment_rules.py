@@ -64,6 +64,12 @@ def test_a_good_one_passes() -> None:
         ("trials: 2", "quick: {variants: {c: {}}}", "`quick` is about variant `c`"),
         ("preset: main", "topology: {name: x}", "changes guests and segments only"),
         ("metric: rps", "metric: R P S", "t.yaml:15"),
+        ("effect: 5%", "within: -5%", "t.yaml:15"),
+        ("higher, effect: 5%", "lower, effect: 150%", "t.yaml:15: gate `g` wants a fall by 150%"),
+        ("variant: b", "variant: a", "t.yaml:15: gate `g` compares a variant with itself"),
+        ("preset: main", "topology: {guests: {cliemt: {}}}", "did you mean `client`?"),
+        ("preset: main", "topology: {guests: {client: {vcpu: 2}}}", "t.yaml:11: with this patch"),
+        ("preset: main", "agent: nowhere", "t.yaml:11: no agent in nowhere"),
     ],
 )
 def test_what_cannot_be_run_is_named_with_its_line(old: str, new: str, said: str) -> None:

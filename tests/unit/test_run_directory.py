@@ -63,7 +63,21 @@ def test_a_torn_last_line_is_dropped_and_cut_off(run: RunDirectory) -> None:
     assert [trial.number for trial in run.trials()] == [1, 2]
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"experiment": "e"}', "null", "\x00\x00"])
+DAMAGE = [
+    ("boot", None),
+    ("counters", {"x": "many"}),
+    ("samples", 1),
+    ("histograms", []),
+    ("metrics", [{"name": "rps", "unit": "", "direction": "higher", "value": "fast"}]),
+    ("metrics", [{"name": "rps", "unit": "", "direction": "higher", "value": float("nan")}]),
+]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{", "[]", '{"experiment": "e"}', "null", "\x00\x00"]
+    + [json.dumps({**TRIAL.as_dict(), key: value}) for key, value in DAMAGE],
+)
 def test_other_damage_is_named_with_its_line(run: RunDirectory, line: str) -> None:
     with run.writing():
         run.append_trial(TRIAL)
@@ -77,6 +91,15 @@ def test_the_run_of_a_newer_lab_is_refused(run: RunDirectory) -> None:
     path = run.path / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
     with pytest.raises(InputError, match="format 99"):
+        _ = run.manifest
+
+
+def test_a_damaged_boot_and_manifest_are_named(run: RunDirectory) -> None:
+    (run.path / "boots.jsonl").write_text('{"number": {}}\n')
+    with pytest.raises(InputError, match=r"boots\.jsonl:1: a damaged result: number"):
+        run.boots()
+    (run.path / "run.json").write_text(json.dumps({"format": 1, "id": 1e308}))
+    with pytest.raises(InputError, match="not a run's manifest: id"):
         _ = run.manifest
 
 
@@ -95,7 +118,8 @@ def test_a_full_disk_loses_nothing_that_was_there(run: RunDirectory) -> None:
     """RLIMIT_FSIZE stands for a disk that takes a part of the line only."""
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from tests.unit.test_run_directory import TRIAL, RunDirectory, CannotWrite\n"
+        "from tests.unit.test_run_directory import TRIAL, RunDirectory\n"
+        "from lab.results.run_directory import CannotWrite\n"
         "from dataclasses import replace\n"
         "run = RunDirectory(Path(sys.argv[1]))\n"
         "run.append_trial(TRIAL)\n"

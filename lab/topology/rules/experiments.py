@@ -115,15 +115,33 @@ def pairs_match(topology: Topology, host: Host | None) -> Iterator[Finding]:
             yield Finding((*loc, "baseline"), message, "a pair on both sides, or on neither")
 
 
-def patches_make_topologies(topology: Topology, host: Host | None) -> Iterator[Finding]:
-    """A variant's `topology` changes the guests: what comes of it must be one that can run."""
+def patches_change_what_there_is(topology: Topology, host: Host | None) -> Iterator[Finding]:
+    """A patch that names another guest would make one, beside those that are measured."""
     for name, experiment in topology.experiments.items():
         for label, variant in experiment.variants.items():
             if variant.topology is None:
                 continue
             loc = ("experiments", name, "variants", label, "topology")
-            if "experiments" in variant.topology or "name" in variant.topology:
+            if not variant.topology.keys() <= {"guests", "segments"}:
                 yield Finding(loc, "a variant changes guests and segments only")
+            guests = variant.topology.get("guests")
+            for guest in guests if isinstance(guests, dict) else ():
+                if guest not in topology.guests:
+                    yield Finding(
+                        (*loc, "guests", guest),
+                        f"variant `{label}` changes guest `{guest}`, which there is not",
+                        did_you_mean(guest, topology.guests),
+                    )
+
+
+def sides_differ(topology: Topology, host: Host | None) -> Iterator[Finding]:
+    """A variant compared with itself shows nothing, and nothing falls by more than itself."""
+    for loc, _, gate in each_gate(topology):
+        if gate.baseline is not None and gate.variant == gate.baseline:
+            yield Finding((*loc, "baseline"), f"gate `{loc[-1]}` compares a variant with itself")
+        if gate.direction == "lower" and gate.effect is not None and gate.effect >= 1:
+            message = f"gate `{loc[-1]}` wants a fall by {gate.effect:.0%}"
+            yield Finding((*loc, "effect"), message, "less than 100%: 50% is half, 90% a tenth")
 
 
 def quick_variants_exist(topology: Topology, host: Host | None) -> Iterator[Finding]:
@@ -144,7 +162,8 @@ RULES = (
     variants_exist,
     one_claim,
     pairs_match,
-    patches_make_topologies,
+    patches_change_what_there_is,
+    sides_differ,
     quick_variants_exist,
     engines_take_what_they_are_given,
 )
