@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from secrets import token_hex
 
 from lab.deadline import Deadline
 from lab.errors import LabError
@@ -133,9 +134,13 @@ def _check_sockets(lab: LabPlan) -> None:
 
 @contextmanager
 def bound_lab(
-    prepared: Prepared, name: str, *, progress: Progress, deadline: Deadline
+    prepared: Prepared, *, progress: Progress, deadline: Deadline
 ) -> Iterator[RunningLab]:
-    """A lab for the length of the block: not even SIGKILL of this process leaves any of it."""
+    """A lab for the length of the block: not even SIGKILL of this process leaves any of it.
+
+    It has a name of its own, so that several from one topology are up side by side.
+    """
+    name = f"{prepared.loaded.topology.name[:32]}-{token_hex(3)}"
     # An earlier lab from the same preparation has taken idle daemons with it.
     libvirt_daemon.ensure(deadline)
     with watched(name), ExitStack() as stack:

@@ -72,8 +72,9 @@ class TopologyFile(pytest.File):
 
     def _run(self) -> dict[tuple[str, str], Finding]:
         from lab.deadline import Deadline
-        from lab.experiments.validation import Wanted, begin, collect, judged
+        from lab.experiments.validation import Wanted, begin, collect
         from lab.progress import Progress
+        from lab.report.load import load_report
         from lab.report.write import write
         from lab.topology.load import load
 
@@ -100,7 +101,7 @@ class TopologyFile(pytest.File):
                 deadline=deadline,
             )
             error = collect(run, environment, progress=progress, deadline=deadline)
-        report = judged(run)
+        report = load_report(run)
         write(report)
         if error:
             progress.say(f"lab: {error}")

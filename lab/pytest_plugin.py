@@ -12,7 +12,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
-from secrets import token_hex
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -80,9 +79,7 @@ def _bound_lab(path: Path) -> AbstractContextManager[RunningLab]:
     loaded = load(path)
     progress, deadline = Progress(), Deadline(UP_S)
     prepared = prepare(loaded, wanted="auto", progress=progress, deadline=deadline)
-    # Unique, so that several test runs go on side by side.
-    name = f"{loaded.topology.name[:32]}-{token_hex(3)}"
-    return bound_lab(prepared, name, progress=progress, deadline=deadline)
+    return bound_lab(prepared, progress=progress, deadline=deadline)
 
 
 @pytest.fixture(scope="session")

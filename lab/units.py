@@ -96,3 +96,8 @@ BitRate = Annotated[
     PlainSerializer(format_bits_per_s, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "pattern": rf"^{_NUMBER}\s*[KMG]?bit$"}),
 ]
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 boot`, `3 boots`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

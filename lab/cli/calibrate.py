@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.options import seconds_option
-from lab.cli.validate import ACCELERATORS, DEFAULT_RUNS, PROFILES
+from lab.cli.options import accelerator_option, profile_option, seconds_option
+from lab.cli.validate import DEFAULT_RUNS
 from lab.deadline import Deadline
-from lab.errors import Exit, InputError
+from lab.errors import Exit
 
 
 def calibrate(
@@ -39,16 +39,14 @@ def calibrate(
     from lab.topology.lint import check
     from lab.topology.load import load
 
-    if profile not in PROFILES:
-        raise InputError(f"--profile {profile}: it is quick or full")
-    if accel not in ACCELERATORS:
-        raise InputError(f"--accel {accel}: it is auto, kvm or tcg")
+    chosen = profile_option(profile)
+    accelerator = accelerator_option(accel)
     deadline = Deadline(seconds_option("--timeout", timeout))
     loaded = load(topology)
     check(loaded, None)
-    wanted = Wanted("full", 0, accel, only=tuple(only or ()))  # type: ignore[arg-type]
+    wanted = Wanted("full", 0, accelerator, only=tuple(only or ()))
     check_wanted(loaded, wanted)
-    same = identical(loaded, profile, boots=boots, trials=trials)  # type: ignore[arg-type]
+    same = identical(loaded, chosen, boots=boots, trials=trials)
     progress = Progress()
     run, environment = begin(same, wanted, runs, progress=progress, deadline=deadline)
     error = collect(run, environment, progress=progress, deadline=deadline)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lab.cli.options import seconds_option
+from lab.cli.options import accelerator_option, seconds_option
 from lab.deadline import Deadline
 from lab.errors import InputError, LabError
 
@@ -51,8 +51,7 @@ def up(
 
     if name is not None and not re.fullmatch(LAB_NAME_PATTERN, name):
         raise InputError(f"--name {name}: letters, digits and dashes, a letter first, at most 40")
-    if accel not in ("auto", "kvm", "tcg"):
-        raise InputError(f"--accel {accel}: it is auto, kvm or tcg")
+    accelerator = accelerator_option(accel)
     life_s = seconds_option("--expires", expires)
     deadline = Deadline(seconds_option("--timeout", timeout))
     progress = Progress()
@@ -61,7 +60,7 @@ def up(
     if not dry_run and (record := load(name)):
         _keep_up(record, loaded, progress)
         return
-    prepared = prepare(loaded, wanted=accel, progress=progress, deadline=deadline)  # type: ignore[arg-type]
+    prepared = prepare(loaded, wanted=accelerator, progress=progress, deadline=deadline)
     if dry_run:
         _print_dry_run(prepared, name)
         stop_idle_daemons(deadline)

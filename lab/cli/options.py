@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal, cast
 
 from lab.errors import InputError
 from lab.units import parse_seconds
+
+ACCELERATORS = ("auto", "kvm", "tcg")
+PROFILES = ("quick", "full")
+
+
+def accelerator_option(text: str) -> Literal["auto", "kvm", "tcg"]:
+    """What `--accel` names; InputError for anything else."""
+    if text not in ACCELERATORS:
+        raise InputError(f"--accel {text}: it is auto, kvm or tcg")
+    return cast("Literal['auto', 'kvm', 'tcg']", text)
+
+
+def profile_option(text: str) -> Literal["quick", "full"]:
+    """What `--profile` names; InputError for anything else."""
+    if text not in PROFILES:
+        raise InputError(f"--profile {text}: it is quick or full")
+    return cast("Literal['quick', 'full']", text)
 
 
 def seconds_option(option: str, text: str) -> float:

@@ -16,6 +16,7 @@ import yaml
 from lab.cli.options import cannot_write, check_writable, seconds_option
 from lab.deadline import Deadline, DeadlineExceeded
 from lab.errors import InputError, LabError
+from lab.units import counted
 
 if TYPE_CHECKING:
     from lab.guest.agent_client import Result
@@ -68,8 +69,7 @@ def run(
     from lab.workload import choose_ends, run_workload
 
     if describe:
-        described = catalogue.describe()
-        print(json.dumps(described, indent=1) if as_json else catalogue.as_text(described))
+        print(json.dumps(catalogue.describe(), indent=1) if as_json else catalogue.as_text())
         return 0
     if not workload:
         raise InputError(
@@ -204,19 +204,16 @@ def print_table(place: Place, done: Runs) -> None:
     if first.mechanism:
         table.add_section()
         counters = first.mechanism.counters
-        counted = [name for name in counters if _ever_counted(name, shown)]
-        for counter in counted:
+        nonzero = [name for name in counters if _ever_counted(name, shown)]
+        for counter in nonzero:
             add(counter, _counter(counter))
         table.add_section()
         add("harness, us an operation", _harness_cost_us)
     Console(width=None if sys.stdout.isatty() else 120).print(table)
     print(f"{place}; accelerator {place.accelerator}, fidelity {first.fidelity}")
     if first.mechanism:
-        if zeros := len(counters) - len(counted):
-            print(
-                f"{zeros} {'counter' if zeros == 1 else 'counters'} at 0 in every run left out;"
-                " --json has all"
-            )
+        if zeros := len(counters) - len(nonzero):
+            print(f"{counted(zeros, 'counter')} at 0 in every run left out; --json has all")
         print(f"layer: {first.mechanism.layer}")
         print(f"harness: {first.mechanism.harness.what}")
     for results in shown.values():
@@ -227,7 +224,7 @@ def print_table(place: Place, done: Runs) -> None:
 
 def _heading(preset: str, results: Sequence[Result]) -> str:
     cut = sum(result.partial for result in results)
-    runs = "1 run" if len(results) == 1 else f"{len(results)} runs"
+    runs = counted(len(results), "run")
     return f"{preset or 'as given'}, {runs}" + (f", {cut} cut short" if cut else "")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.cli.options import seconds_option
+from lab.cli.options import accelerator_option, profile_option, seconds_option
 from lab.deadline import Deadline
 from lab.errors import Exit, InputError, LabError
 
@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from lab.topology.load import LoadedTopology
 
 DEFAULT_RUNS = Path("runs")
-PROFILES = ("quick", "full")
-ACCELERATORS = ("auto", "kvm", "tcg")
-# Whatever else came of it, a shown failure is said first, then what kept the lab from measuring.
-WORST_FIRST = (
-    Exit.FAILED,
-    Exit.BROKEN_LAB,
-    Exit.NOTHING_MEASURED,
-    Exit.INCONCLUSIVE,
-    Exit.OK,
-)
 
 
 def validate(
@@ -69,10 +59,8 @@ def validate(
     from lab.topology.lint import check
     from lab.topology.load import load
 
-    if profile not in (None, *PROFILES):
-        raise InputError(f"--profile {profile}: it is quick or full")
-    if accel not in ACCELERATORS:
-        raise InputError(f"--accel {accel}: it is auto, kvm or tcg")
+    chosen = profile_option(profile or "full")
+    accelerator = accelerator_option(accel)
     if bool(topologies) == bool(resume):
         raise InputError("give topologies, or a run with --resume", hint="`lab validate --help`")
     deadline = Deadline(seconds_option("--timeout", timeout))
@@ -85,9 +73,9 @@ def validate(
             )
         return int(_resume(resume, progress, deadline))
     wanted = Wanted(
-        profile=profile or "full",  # type: ignore[arg-type]
+        profile=chosen,
         seed=randbelow(2**31) if seed is None else seed,
-        accelerator=accel,  # type: ignore[arg-type]
+        accelerator=accelerator,
         sequential=sequential,
         only=tuple(only or ()),
     )
@@ -105,6 +93,7 @@ def _validate(
     progress: Progress,
     deadline: Deadline,
 ) -> Exit:
+    from lab.experiments.findings import worst_exit
     from lab.experiments.validation import begin, collect
 
     codes = []
@@ -121,7 +110,7 @@ def _validate(
         print()
         for report in reports:
             print(f"{report.manifest.source}: {report.verdict} ({report.directory}/report.html)")
-    return _worst(codes)
+    return worst_exit(codes)
 
 
 def _resume(path: Path, progress: Progress, deadline: Deadline) -> Exit:
@@ -134,21 +123,17 @@ def _resume(path: Path, progress: Progress, deadline: Deadline) -> Exit:
 
 def _judge(run: RunDirectory, error: LabError | None) -> tuple[Report, Exit]:
     """Print and keep what came of a run; the lab's own failure counts, too."""
-    from lab.experiments.findings import exit_code
-    from lab.experiments.validation import judged
+    from lab.experiments.findings import exit_code, worst_exit
+    from lab.report.load import load_report
     from lab.report.terminal import print_report
     from lab.report.write import write
     from lab.results import store
 
-    report = judged(run)
+    report = load_report(run)
     print_report(report)
     write(report)
     store.record(report)
     if error:
         print(f"lab: {error}", file=sys.stderr)
     code = exit_code(report.verdict)
-    return report, _worst([code, error.exit_code]) if error else code
-
-
-def _worst(codes: Sequence[Exit]) -> Exit:
-    return next(code for code in WORST_FIRST if code in codes)
+    return report, worst_exit([code, error.exit_code]) if error else code

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 from lab.results.trial import Trial
 from lab.topology.experiment import Experiment, Variant
@@ -133,20 +133,3 @@ def _rounds(slots: Iterable[Slot]) -> dict[tuple[str, int], set[str]]:
     for slot in slots:
         rounds.setdefault((slot.experiment, slot.number), set()).add(slot.variant)
     return rounds
-
-
-def patched(topology: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """`topology` with what `patch` says instead: mappings are merged, all else is replaced.
-
-    As RFC 7396 (JSON Merge Patch) merges, null included: it removes.
-    """
-    merged = dict(topology)
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, Mapping):
-            before = merged.get(key)
-            merged[key] = patched(before if isinstance(before, Mapping) else {}, value)
-        else:
-            merged[key] = value
-    return merged

@@ -10,6 +10,7 @@ from lab.experiments.findings import Side, Verdict
 from lab.results.run_directory import Boot
 from lab.results.trial import Trial
 from lab.topology.experiment import Side as Named
+from lab.units import counted
 
 
 class Unmeasured(Exception):
@@ -93,7 +94,7 @@ def _of_variant(
             f"its counters: {_list(counters)}",
         )
     without = len(whole) - len(found)
-    notes = (f"{variant}: {_count(without, 'trial')} without `{metric}`",) if without else ()
+    notes = (f"{variant}: {counted(without, 'trial')} without `{metric}`",) if without else ()
     return Figures(variant, tuple(found), notes)
 
 
@@ -133,7 +134,7 @@ def _ratio(above: Figures, below: Figures) -> Figures:
         )
     left = max(len(above.all), len(below.all)) - len(ratios)
     if left:
-        notes = (*notes, f"{name}: {_count(left, 'trial')} left out for want of a partner")
+        notes = (*notes, f"{name}: {counted(left, 'trial')} left out for want of a partner")
     return Figures(name, ratios, notes)
 
 
@@ -146,7 +147,3 @@ def _matched(
 
 def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

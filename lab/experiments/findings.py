@@ -87,3 +87,8 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
 
 def exit_code(verdict: Verdict) -> Exit:
     return _EXITS[verdict]
+
+
+def worst_exit(codes: Sequence[Exit]) -> Exit:
+    """The code that decides, of one or more: those of verdicts, in the same order."""
+    return next(code for code in _EXITS.values() if code in codes)

@@ -7,9 +7,10 @@ from math import ceil
 
 from lab.experiments.figures import Figures
 from lab.experiments.findings import Verdict
-from lab.experiments.outcome import Outcome, number, trials_of, with_unit
+from lab.experiments.outcome import Outcome, number, with_unit
 from lab.stats import binomial, intervals
 from lab.topology.experiment import Bound
+from lab.units import counted
 
 _ONE_BOOT_NOTE = "one boot: the interval is over its trials, how far boots differ is unknown"
 
@@ -25,12 +26,12 @@ def rate(figures: Figures, bound: Bound, alpha: float) -> Outcome:
     share = count / trials
     low, high = binomial.interval(count, trials, alpha)
     detectable = binomial.detectable(trials, alpha)
-    why = f"{count} of {trials_of(trials)} ({low:.3g} .. {high:.3g})"
+    why = f"{count} of {counted(trials, 'trial')} ({low:.3g} .. {high:.3g})"
     more_boots = None
     verdict = Verdict.PASS
     if bound.relation == "==":
         if bound.holds(share):
-            why += f"; {trials_of(trials)} would have shown a rate of {detectable:.2g}"
+            why += f"; {counted(trials, 'trial')} would have shown a rate of {detectable:.2g}"
         else:
             verdict = Verdict.FAIL
     elif not bound.holds(share):
@@ -89,12 +90,13 @@ def each(figures: Figures, bound: Bound, unit: str, alpha: float) -> Outcome:
     """The figure of every trial; one that violates the bound is enough to fail."""
     violating = [each for each in figures.all if not bound.holds(each.value)]
     trials = len(figures.all)
+    made = counted(trials, "trial")
     lowest, highest = _range(figures.values)
-    why = f"{trials_of(trials)}: {with_unit(lowest, unit)} .. {with_unit(highest, unit)}"
+    why = f"{made}: {with_unit(lowest, unit)} .. {with_unit(highest, unit)}"
     if violating:
         first = violating[0]
         why = (
-            f"{len(violating)} of {trials_of(trials)}: {with_unit(first.value, unit)} in trial"
+            f"{len(violating)} of {made}: {with_unit(first.value, unit)} in trial"
             f" {first.number} of boot {first.boot}; all are {with_unit(lowest, unit)} .."
             f" {with_unit(highest, unit)}"
         )

@@ -57,7 +57,3 @@ def number(value: float) -> str:
 
 def with_unit(value: float, unit: str) -> str:
     return number(value) if unit == "ratio" else f"{number(value)} {unit}".rstrip()
-
-
-def trials_of(count: int) -> str:
-    return "1 trial" if count == 1 else f"{count} trials"

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from secrets import token_hex
 
 from lab.bringup import bound_lab
 from lab.deadline import Deadline
@@ -128,9 +127,8 @@ class Collector:
         start_s = time.monotonic()
         broken: LabError | None = None
         prepared = self._environment.prepared(planned.group)
-        name = f"{prepared.loaded.topology.name[:32]}-{token_hex(3)}"
         try:
-            with bound_lab(prepared, name, progress=self._progress, deadline=self._deadline) as lab:
+            with bound_lab(prepared, progress=self._progress, deadline=self._deadline) as lab:
                 boot = replace(boot, phases_s=lab.record.phases)
                 lab.settle()
                 put_agents(lab, self._experiments, slots, self._source.parent)

@@ -15,12 +15,10 @@ from lab.experiments.judging import (
     experiments_of,
     is_settled,
     judge_run,
-    report_of,
 )
 from lab.experiments.runner import Collector, Environment
 from lab.preparation import WantedAccelerator
 from lab.progress import Progress
-from lab.report.model import Report
 from lab.results import fingerprint
 from lab.results.run_directory import Manifest, RunDirectory
 from lab.topology.load import LoadedTopology, load
@@ -151,7 +149,3 @@ def collect(
         except LabError as error:
             return error
     return None
-
-
-def judged(run: RunDirectory) -> Report:
-    return report_of(run, load(run.topology_path), date.today())

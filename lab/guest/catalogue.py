@@ -6,7 +6,7 @@ A name stands for both ends: `iperf3` is the agent's iperf3-client, with iperf3-
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,14 @@ from datapath_agent import mechanisms
 from datapath_agent.mechanism import SERVER_SUFFIX
 from datapath_agent.parameters import REQUIRED, Parameter
 from datapath_agent.protocol import Fault
-from datapath_agent.registry import WORKLOADS
+from datapath_agent.registry import WORKLOADS, mechanism_lines, workload_lines
 from datapath_agent.registry import find as find_workload
 from datapath_agent.workload import Workload, prepare
 
 from lab.errors import InputError
 
 CLIENT_SUFFIX = "-client"
-# What lab.workload gives a client of its other end, unless the user does.
+# What a client is told of its other end.
 FILLED_IN = ("address", "port")
 
 
@@ -37,6 +37,11 @@ class Runnable:
     def kinds(self) -> dict[str, type]:
         """The type of every policy and parameter by name."""
         return {each.name: each.kind for each in find_workload(self.client).parameters}
+
+    @property
+    def filled_in(self) -> tuple[str, ...]:
+        """The parameters that lab.workload gives, unless the user does."""
+        return FILLED_IN if self.server else ()
 
     @property
     def fidelity(self) -> str:
@@ -95,30 +100,22 @@ def describe() -> list[dict[str, Any]]:
     return [_description(name) for name in names()]
 
 
-def as_text(described: Sequence[Mapping[str, Any]]) -> str:
-    """`describe()` to be read."""
+def as_text() -> str:
+    """`describe()` to be read, in the agent's own words."""
     lines: list[str] = []
-    for each in described:
-        change = f" [{each['change']}]" if "change" in each else ""
-        lines.append(f"{each['name']}: {each['summary']}{change}")
-        if "change" not in each:
-            lines += [f"    {_words(parameter)}" for parameter in each["parameters"]]
-            continue
-        lines.append("    policies:")
-        lines += [f"        {_words(policy)}" for policy in each["policies"]]
-        lines.append("    presets:")
-        for preset, policies in each["presets"].items():
-            values = " ".join(f"{axis}={value}" for axis, value in policies.items())
-            lines.append(f"        {preset}: {values}")
-        lines.append("    parameters:")
-        lines += [f"        {_words(parameter)}" for parameter in each["parameters"]]
+    for name in names():
+        runnable = find(name)
+        if mechanism := mechanisms.find(name):
+            lines += mechanism_lines(name, mechanism, runnable.filled_in)
+        else:
+            lines += workload_lines(name, find_workload(runnable.client), runnable.filled_in)
     return "\n".join(lines)
 
 
 def _description(name: str) -> dict[str, Any]:
     runnable = find(name)
     workload: Workload = find_workload(runnable.client)
-    filled_in = FILLED_IN if runnable.server else ()
+    filled_in = runnable.filled_in
     if mechanism := mechanisms.find(name):
         return {
             "name": name,
@@ -149,16 +146,6 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     elif parameter.minimum is not None:
         described.update(minimum=parameter.minimum, maximum=parameter.maximum)
     return described
-
-
-def _words(parameter: Mapping[str, Any]) -> str:
-    allowed = ""
-    if "choices" in parameter:
-        allowed = f" ({', '.join(map(str, parameter['choices']))})"
-    elif "minimum" in parameter:
-        allowed = f" ({parameter['minimum']} .. {parameter['maximum']})"
-    default = f"default {parameter['default']!r}" if "default" in parameter else "required"
-    return f"{parameter['name']}: {parameter['help']}{allowed}; {default}"
 
 
 def model(name: str) -> list[str]:

@@ -22,6 +22,7 @@ from lab.report.model import Report
 from lab.results.run_directory import Boot
 from lab.results.trial import Trial
 from lab.topology.experiment import Experiment, Gate
+from lab.units import counted
 
 # More of them would push the next experiment off the screen: then they are folded.
 MOST_OPEN_PLOTS = 6
@@ -66,7 +67,7 @@ def html(report: Report) -> str:
         "interval": wording.interval,
         "detectable": wording.detectable,
         "figure": wording.figure,
-        "counted": wording.counted,
+        "counted": counted,
         "tally": wording.tally,
         "remarks": wording.remarks,
         "shared_notes": wording.shared_notes,

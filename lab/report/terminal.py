@@ -15,6 +15,7 @@ from rich.text import Text
 from lab.experiments.findings import Finding, Verdict
 from lab.report import wording
 from lab.report.model import Report
+from lab.units import counted
 
 # Colour only repeats what the words say.
 STYLES = {
@@ -49,7 +50,7 @@ def print_report(report: Report, console: Console | None = None) -> None:
         for finding in findings:
             _explain(console, finding, shared)
         for note, count in shared.items():
-            _line(console, f"{wording.counted(count, 'gate')}: {note}")
+            _line(console, f"{counted(count, 'gate')}: {note}")
     console.print()
     verdict = Text.assemble(
         "verdict: ",

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from lab.experiments.findings import Finding, Verdict
 from lab.experiments.outcome import MOST_SHARE
 from lab.report.model import Report
+from lab.units import counted
 
 NOTHING = "-"
 # Words may follow, another percentage may not: a range is not one change.
@@ -76,8 +77,7 @@ def remarks(finding: Finding, shared: Collection[str] = ()) -> list[str]:
     """What a reader must know beside the figures, a line each; not what is said as `shared`."""
     lines = [finding.why] if finding.why else []
     if finding.more_boots:
-        boots = "boot" if finding.more_boots == 1 else "boots"
-        lines.append(f"{finding.more_boots} more {boots} would settle it")
+        lines.append(f"{counted(finding.more_boots, 'more boot')} would settle it")
     return lines + [note for note in finding.notes if note not in shared]
 
 
@@ -85,10 +85,6 @@ def shared_notes(findings: Iterable[Finding]) -> dict[str, int]:
     """Notes that several gates have, and how many: they are said once."""
     counts = Counter(note for finding in findings for note in dict.fromkeys(finding.notes))
     return {note: count for note, count in counts.items() if count > 1}
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def trials_made(report: Report) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lab.topology.derive import Hba, hbas, nic_mtu, nics_on, rxe_mtu
 from lab.topology.model import Disk, Guest, Nic, Rdma, RootDisk, Segment, Topology
-from lab.units import format_bits_per_s, format_bytes
+from lab.units import counted, format_bits_per_s, format_bytes
 
 
 class _Branch(NamedTuple):
@@ -100,7 +100,7 @@ def _label(*lines: str) -> str:
 
 def guest_text(guest: Guest) -> str:
     parts = [guest.image + (f" kernel {guest.kernel}" if guest.kernel else "")]
-    parts += [_count(guest.vcpus, "vCPU"), format_bytes(guest.memory)]
+    parts += [counted(guest.vcpus, "vCPU"), format_bytes(guest.memory)]
     if guest.cpu:
         parts.append(f"cpu {guest.cpu}")
     if guest.hyperv:
@@ -109,7 +109,7 @@ def guest_text(guest: Guest) -> str:
 
 
 def hba_text(hba: Hba) -> str:
-    queues = _count(hba.queues, "queue") if hba.queues else "a queue per vCPU"
+    queues = counted(hba.queues, "queue") if hba.queues else "a queue per vCPU"
     return f"{hba.name}: {queues}, {'own iothread' if hba.iothread else 'main loop'}"
 
 
@@ -126,7 +126,7 @@ def nic_text(topology: Topology, name: str, nic: Nic) -> str:
     off = "".join(f", {word} off" for word, on in switches.items() if not on)
     mac = f", MAC {nic.mac}" if nic.mac else ""
     mtu = nic_mtu(topology, nic)
-    return f"{name}: {nic.model}, {_count(nic.queues, 'queue')}, MTU {mtu}{off}{mac}"
+    return f"{name}: {nic.model}, {counted(nic.queues, 'queue')}, MTU {mtu}{off}{mac}"
 
 
 def rdma_text(topology: Topology, guest: Guest, name: str, rdma: Rdma) -> str:
@@ -139,7 +139,3 @@ def rdma_text(topology: Topology, guest: Guest, name: str, rdma: Rdma) -> str:
 def segment_text(name: str, segment: Segment) -> str:
     rate = f", {format_bits_per_s(segment.rate)}" if segment.rate else ""
     return f"{name}: MTU {segment.mtu}{rate}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import yaml
 
-from lab.experiments.design import patched
 from lab.topology.load import LoadedTopology, parse
 from lab.topology.problem import Problem, TopologyError
 
@@ -41,3 +41,20 @@ def problems(loaded: LoadedTopology) -> Iterator[Problem]:
                     loc = ("experiments", name, "variants", label, "agent")
                     message = f"no agent in {directory}: there is no datapath_agent/main.py"
                     yield Problem(loaded.where(loc), message)
+
+
+def patched(topology: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """`topology` with what `patch` says instead: mappings are merged, all else is replaced.
+
+    As RFC 7396 (JSON Merge Patch) merges, null included: it removes.
+    """
+    merged = dict(topology)
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping):
+            before = merged.get(key)
+            merged[key] = patched(before if isinstance(before, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged

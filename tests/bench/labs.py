@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from secrets import token_hex
 
 from lab.bringup import bound_lab
 from lab.deadline import Deadline
@@ -26,5 +25,4 @@ def topology_lab(
     loaded = load(ROOT / "topologies" / topology)
     deadline = Deadline(UP_S)
     prepared = prepare(loaded, wanted="auto", progress=progress, deadline=deadline)
-    unique = f"{loaded.topology.name[:32]}-{token_hex(3)}"
-    return bound_lab(prepared, unique, progress=progress, deadline=deadline)
+    return bound_lab(prepared, progress=progress, deadline=deadline)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from lab.deadline import Deadline
 from lab.host.state import labs_dir
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +20,22 @@ def lab_command(*words: str, timeout_s: float = COMMAND_S) -> subprocess.Complet
     return subprocess.run(
         [LAB, *words], cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False
     )
+
+
+def wait_until_gone(no_traces: Callable[[], None], timeout_s: float) -> None:
+    """Wait for what a killed run has left to go; then `no_traces` says what has not."""
+
+    def is_clean() -> bool:
+        try:
+            no_traces()
+        except AssertionError:
+            return False
+        return True
+
+    try:
+        Deadline(timeout_s).poll(is_clean, "the killed run's lab to go", interval_s=0.5)
+    finally:
+        no_traces()
 
 
 def traces() -> dict[str, set[str]]:

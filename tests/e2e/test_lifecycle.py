@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lab.deadline import Deadline
-from tests.e2e.support import COMMAND_S, LAB, ROOT, lab_command
+from tests.e2e.support import COMMAND_S, LAB, ROOT, lab_command, wait_until_gone
 
 NoTraces = Callable[[], None]
 
@@ -167,17 +167,7 @@ def test_killed_pytest_leaves_nothing(
     command.kill()
     command.wait()
 
-    def clean() -> bool:
-        try:
-            no_traces()
-        except AssertionError:
-            return False
-        return True
-
-    try:
-        Deadline(30).poll(clean, "the killed run's lab to go", interval_s=0.5)
-    finally:
-        no_traces()
+    wait_until_gone(no_traces, 30)
 
 
 def test_an_expired_lease_is_reaped(small_topology: Path, no_traces: NoTraces) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -17,8 +16,10 @@ from typing import Any
 import pytest
 
 from lab.deadline import Deadline
+from lab.providers.libvirt.provider import qemu_pids
+from lab.record import records
 from lab.results.run_directory import RunDirectory
-from tests.e2e.support import COMMAND_S, LAB, ROOT, lab_command
+from tests.e2e.support import COMMAND_S, LAB, ROOT, lab_command, wait_until_gone
 
 NoTraces = Callable[[], None]
 KILLS = 10
@@ -149,7 +150,7 @@ def test_killed_at_ten_points_it_resumes_and_loses_nothing(
         trials = RunDirectory(run).trials()
         assert trials[: len(kept)] == kept, "a finished trial is lost or changed"
         kept = trials
-        Deadline(60).poll(lambda: _is_clean(no_traces), "the killed run's lab to go")
+        wait_until_gone(no_traces, 60)
         words = ["validate", "--resume", str(run)]
     assert kept, "no trial was finished between the kills"
     done = lab_command(*words)
@@ -178,7 +179,9 @@ def test_a_guest_that_is_lost_costs_its_boot_and_no_sample(
     Deadline(COMMAND_S).poll(
         lambda: any(RunDirectory(run).trials() for run in runs_in(runs)), "the first trial"
     )
-    (pid,) = qemu_pids_of("lab-tiny-")
+    (lab,) = (each for each in records() if each.identity.name.startswith("tiny-"))
+    (domain,) = lab.domains
+    (pid,) = qemu_pids(domain)
     os.kill(pid, signal.SIGKILL)
     _, said = command.communicate(timeout=COMMAND_S)
     assert command.returncode == 0, said
@@ -197,25 +200,7 @@ def test_a_guest_that_is_lost_costs_its_boot_and_no_sample(
     no_traces()
 
 
-def qemu_pids_of(prefix: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if f"guest={prefix}".encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-    return found
-
-
 VARIANTS = ("queued", "inline", "four")
-
-
-def _is_clean(no_traces: NoTraces) -> bool:
-    try:
-        no_traces()
-    except AssertionError:
-        return False
-    return True
 
 
 def test_pytest_runs_the_gates_of_a_topology(tiny: Path, tmp_path: Path) -> None:

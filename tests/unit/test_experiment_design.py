@@ -12,13 +12,13 @@ from lab.experiments.design import (
     UNPATCHED,
     PlannedBoot,
     effective,
-    patched,
     plan,
     remaining,
 )
 from lab.experiments.parameters import parameters_of
 from lab.results.trial import Trial
 from lab.topology.experiment import Experiment
+from lab.topology.variants import patched
 
 
 def experiment(**changes: object) -> Experiment:

@@ -54,9 +54,7 @@ def describe() -> str:
     """What `datapath-agent list` prints."""
     lines = [describe_mechanisms()]
     for name in WORKLOADS:
-        workload = find(name)
-        lines.append(f"{name}: {workload.summary}")
-        lines += [f"    {_words(each)}" for each in workload.parameters]
+        lines += workload_lines(name, find(name))
     return "\n".join(lines)
 
 
@@ -65,11 +63,18 @@ def describe_mechanisms() -> str:
     from datapath_agent import mechanisms
 
     return "\n".join(
-        line for name in mechanisms.names() for line in _mechanism(name, mechanisms.find(name))
+        line for name in mechanisms.names() for line in mechanism_lines(name, mechanisms.find(name))
     )
 
 
-def _mechanism(name: str, mechanism: Any) -> list[str]:
+def workload_lines(name: str, workload: Any, without: tuple[str, ...] = ()) -> list[str]:
+    """`workload` called `name`, with its parameters but for those called in `without`."""
+    parameters = [each for each in workload.parameters if each.name not in without]
+    return [f"{name}: {workload.summary}", *(f"    {_words(each)}" for each in parameters)]
+
+
+def mechanism_lines(name: str, mechanism: Any, without: tuple[str, ...] = ()) -> list[str]:
+    """As `workload_lines`, with policies and presets as well."""
     lines = [f"{name}: {mechanism.summary} [{mechanism.change}]", "    policies:"]
     lines += [f"        {_words(each)}" for each in mechanism.policies]
     lines.append("    presets:")
@@ -77,8 +82,8 @@ def _mechanism(name: str, mechanism: Any) -> list[str]:
         values = " ".join(f"{axis}={value}" for axis, value in policies.items())
         lines.append(f"        {preset}: {values}")
     lines.append("    parameters:")
-    lines += [f"        {_words(each)}" for each in mechanism.parameters]
-    return lines
+    parameters = [each for each in mechanism.parameters if each.name not in without]
+    return [*lines, *(f"        {_words(each)}" for each in parameters)]
 
 
 def _words(parameter: Any) -> str:

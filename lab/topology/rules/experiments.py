@@ -40,10 +40,7 @@ def engines_take_what_they_are_given(topology: Topology, host: Host | None) -> I
             for variant in experiment.variants:
                 try:
                     runnable = catalogue.find(engine_of(experiment, variant))
-                    given = parameters_of(experiment, variant)
-                    if runnable.server:
-                        given = {"address": "127.0.0.1", "port": 1, **given}
-                    runnable.check(given)
+                    runnable.check_asked(parameters_of(experiment, variant))
                 except InputError as error:
                     loc = ("experiments", name, "variants", variant)
                     message = f"variant `{variant}` of `{name}`: {error.message}"
